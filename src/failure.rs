@@ -1,0 +1,199 @@
+//! How every failure ends: an exit code, a stable word for machines, a message, its causes, and
+//! what to do next.
+
+use std::error::Error;
+
+/// Exit codes of the program. They are a promise: scripts and CI depend on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, or nothing to do.
+    Ok = 0,
+    /// An error that should not happen.
+    Unexpected = 1,
+    /// Wrong usage or an invalid file.
+    Usage = 2,
+    /// The source, or a stored object, is not what it must be.
+    NotVerified = 10,
+    /// A configuration assertion failed.
+    Guard = 11,
+    /// The build failed.
+    Build = 12,
+    /// Two builds of the same inputs differ.
+    NotReproducible = 13,
+    /// The built kernel did not boot as promised.
+    BootTest = 14,
+    /// A channel's policy refused a promotion.
+    PromotionRefused = 15,
+    /// A node refused a plan, a stage or a preflight.
+    NodeRefused = 16,
+    /// The boot gate rejected a trial.
+    GateRejected = 17,
+    /// A measurement is invalid or inconclusive.
+    MeasurementInvalid = 18,
+    /// A node does not conform to its plan.
+    NotConformant = 19,
+    /// The host lacks tools.
+    MissingTools = 20,
+    /// The network, or a server, did not answer as it should.
+    Network = 21,
+    /// What was asked for is not published yet.
+    NotPublished = 22,
+    /// Another run holds the lock.
+    Locked = 23,
+    /// The channel moved meanwhile; try again.
+    ChannelMoved = 24,
+    /// A statement or ledger was rejected.
+    StatementRejected = 25,
+    /// Measured worse than the baseline.
+    MeasuredWorse = 26,
+    /// Not enough disk or memory.
+    NoSpace = 27,
+    /// Interrupted from the terminal.
+    Interrupted = 130,
+    /// Asked to terminate.
+    Terminated = 143,
+}
+
+impl Exit {
+    /// Every code, in order, with what it means: the table of the README and of the man page.
+    pub const TABLE: [(Self, &'static str); 23] = [
+        (Self::Ok, "ok, or nothing to do"),
+        (Self::Unexpected, "unexpected error"),
+        (Self::Usage, "wrong usage, or an invalid file"),
+        (
+            Self::NotVerified,
+            "source not verified, or a stored object is damaged",
+        ),
+        (
+            Self::Guard,
+            "guard failed: the configuration is not what was asked for",
+        ),
+        (Self::Build, "build failed"),
+        (Self::NotReproducible, "not reproducible"),
+        (Self::BootTest, "boot test failed"),
+        (Self::PromotionRefused, "promotion refused"),
+        (Self::NodeRefused, "node refused (plan, stage, preflight)"),
+        (Self::GateRejected, "boot gate rejected the trial"),
+        (
+            Self::MeasurementInvalid,
+            "measurement invalid or inconclusive",
+        ),
+        (Self::NotConformant, "node does not conform to its plan"),
+        (Self::MissingTools, "host tools are missing"),
+        (Self::Network, "network"),
+        (Self::NotPublished, "not yet published"),
+        (Self::Locked, "locked by another run"),
+        (Self::ChannelMoved, "channel moved, retry"),
+        (Self::StatementRejected, "statement or ledger rejected"),
+        (Self::MeasuredWorse, "measured worse than the baseline"),
+        (Self::NoSpace, "not enough disk or memory"),
+        (Self::Interrupted, "interrupted"),
+        (Self::Terminated, "terminated"),
+    ];
+
+    /// The number that the process exits with.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// What an error knows about itself beside its text.
+pub trait Diagnose: Error {
+    /// The exit code.
+    fn exit(&self) -> Exit;
+
+    /// A stable, kebab-case word for machines.
+    fn code(&self) -> &'static str;
+
+    /// What to do next: imperative sentences, with the exact command where there is one.
+    fn hints(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A failure as the edge of the program reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// A stable word for machines.
+    pub code: &'static str,
+    /// What failed.
+    pub message: String,
+    /// Why, outermost first.
+    pub causes: Vec<String>,
+    /// What to do next.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// A failure without causes, for errors of the command line itself.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            code: "usage",
+            message: message.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// The same failure with one more hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl<E: Diagnose> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut causes = Vec::new();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            causes.push(inner.to_string());
+            cause = inner.source();
+        }
+        Self {
+            exit: error.exit(),
+            code: error.code(),
+            message: error.to_string(),
+            causes,
+            hints: error.hints(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] std::num::ParseIntError);
+
+    impl Diagnose for Outer {
+        fn exit(&self) -> Exit {
+            Exit::Usage
+        }
+
+        fn code(&self) -> &'static str {
+            "outer"
+        }
+    }
+
+    #[test]
+    fn causes_are_kept_apart_from_the_message() {
+        let failure = Failure::from(Outer("x".parse::<u8>().unwrap_err()));
+        assert_eq!(failure.message, "outer");
+        assert_eq!(failure.causes, ["invalid digit found in string"]);
+    }
+
+    #[test]
+    fn the_table_is_in_order_and_whole() {
+        let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
+        assert!(codes.is_sorted());
+        assert_eq!(codes.last(), Some(&143));
+    }
+}
