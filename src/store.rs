@@ -1,0 +1,143 @@
+//! The store: objects named by their SHA-256, shared between runs and workspaces.
+//!
+//! Nothing enters before its verdict, and what is taken out is hashed again: a name proves nothing.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::digest::Sha256;
+use crate::failure::{Diagnose, Exit};
+use crate::files::{self, FileError, Staged};
+
+/// Why the store did not give or take an object.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Bits changed since it was stored.
+    #[error("stored object `{path}` is damaged: expected sha256 {expected}, found {found}")]
+    Damaged {
+        /// The object.
+        path: Utf8PathBuf,
+        /// Its name.
+        expected: Sha256,
+        /// What its bytes give.
+        found: Sha256,
+    },
+    /// The file system.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Diagnose for StoreError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Damaged { .. } => Exit::NotVerified,
+            Self::File(error) => error.exit(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } => "store-damaged",
+            Self::File(error) => error.code(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Damaged { path, .. } => vec![
+                format!("remove `{path}` and run the same command again: it is fetched and verified anew"),
+                "check the disk: bits that change at rest are a hardware fault".to_owned(),
+            ],
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// A directory of objects.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: Utf8PathBuf,
+}
+
+impl Store {
+    /// Opens the store, creating it where missing.
+    pub fn open(directory: &Utf8Path) -> Result<Self, FileError> {
+        for part in ["sha256", "staging", "partial"] {
+            files::create_dir_all(&directory.join(part))?;
+        }
+        Ok(Self { directory: directory.to_owned() })
+    }
+
+    /// Where the store is.
+    pub fn directory(&self) -> &Utf8Path {
+        &self.directory
+    }
+
+    /// Directory for downloads that a later run may resume. Nothing in it is trusted.
+    pub fn partial(&self) -> Utf8PathBuf {
+        self.directory.join("partial")
+    }
+
+    /// A new file that may become an object.
+    pub fn stage(&self) -> Result<Staged, FileError> {
+        Staged::within(&self.directory.join("staging"))
+    }
+
+    /// Where the object is, or would be.
+    pub fn path(&self, digest: &Sha256) -> Utf8PathBuf {
+        let name = digest.to_string();
+        self.directory.join("sha256").join(&name[..2]).join(name)
+    }
+
+    /// Whether an object of that name is there. Says nothing of its bytes.
+    pub fn has(&self, digest: &Sha256) -> bool {
+        self.path(digest).is_file()
+    }
+
+    /// The object's path once its bytes were hashed again, or `None` where it is not there.
+    pub fn get(&self, digest: &Sha256) -> Result<Option<Utf8PathBuf>, StoreError> {
+        let path = self.path(digest);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let (found, _bytes) = files::hash(&path)?;
+        if found == *digest {
+            Ok(Some(path))
+        } else {
+            Err(StoreError::Damaged { path, expected: *digest, found })
+        }
+    }
+
+    /// Keeps a staged file. `digest` must come from reading this very file in this process.
+    pub fn keep(&self, staged: Staged, digest: &Sha256) -> Result<Utf8PathBuf, FileError> {
+        let path = self.path(digest);
+        if let Some(parent) = path.parent() {
+            files::create_dir_all(parent)?;
+        }
+        staged.commit(&path)?;
+        Ok(path)
+    }
+
+    /// Keeps bytes.
+    pub fn put(&self, bytes: &[u8]) -> Result<Sha256, FileError> {
+        let digest = Sha256::of(bytes);
+        files::write(&self.path(&digest), bytes)?;
+        Ok(digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_is_noticed_on_the_way_out() {
+        let guard = tempfile::tempdir().unwrap();
+        let store = Store::open(Utf8Path::new(guard.path().to_str().unwrap())).unwrap();
+        let digest = store.put(b"object").unwrap();
+        assert!(store.get(&digest).unwrap().is_some());
+        files::write(&store.path(&digest), b"objecu").unwrap();
+        let error = store.get(&digest).unwrap_err();
+        assert_eq!(error.exit(), Exit::NotVerified);
+        assert!(store.get(&Sha256::of(b"absent")).unwrap().is_none());
+    }
+}
