@@ -1,0 +1,52 @@
+//! kiln's integration tests: one program, one module for each capability.
+//!
+//! ```text
+//! cargo test --test it                     everything of the usual tier
+//! cargo test --test it signature::         the cases whose name contains this
+//! KILN_TESTS=full cargo test --test it     also the long fault and scenario cases
+//! ```
+//!
+//! A case that cannot run here is reported as ignored with its reason, never as passed. Cases
+//! marked heavy run last and one at a time. At the end stand the wall time of every group and the
+//! list of what did not run.
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps,
+    clippy::allow_attributes,
+    reason = "tests stop by panicking, print their report, and break files on purpose"
+)]
+
+#[allow(
+    dead_code,
+    reason = "a toolkit: not every tool is in use at every time"
+)]
+#[path = "../support/mod.rs"]
+mod support;
+
+// One line a module, sorted; the same in `all` below.
+mod harness;
+
+use std::process::ExitCode;
+
+use support::case::{self, Case};
+
+/// Every case but those that need to know all the others.
+fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    cases.extend(harness::cases());
+    cases
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = support::child::play_part() {
+        return code;
+    }
+    case::run(all())
+}

@@ -1,0 +1,10 @@
+//! What the integration tests share.
+
+pub mod case;
+pub mod child;
+pub mod env;
+pub mod redact;
+pub mod tree;
+
+pub use case::{Case, Outcome, Stop, fail, skip};
+pub use env::{Env, Ran};
