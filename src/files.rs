@@ -62,7 +62,11 @@ pub enum FileError {
 
 impl FileError {
     fn io(action: &'static str, path: &Utf8Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -100,7 +104,10 @@ impl Diagnose for FileError {
                 vec!["free some space, then run the same command again".to_owned()]
             }
             Self::Locked { holder, .. } => {
-                vec![format!("wait for process {} to end, or stop it with `kill {}`", holder.pid, holder.pid)]
+                vec![format!(
+                    "wait for process {} to end, or stop it with `kill {}`",
+                    holder.pid, holder.pid
+                )]
             }
             Self::Interrupted(interrupted) => interrupted.hints(),
             _ => Vec::new(),
@@ -121,7 +128,10 @@ pub fn read(path: &Utf8Path, limit: u64) -> Result<Vec<u8>, FileError> {
         .read_to_end(&mut bytes)
         .map_err(FileError::io("read", path))?;
     if bytes.len() as u64 > limit {
-        return Err(FileError::TooLarge { path: path.to_owned(), limit });
+        return Err(FileError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        });
     }
     Ok(bytes)
 }
@@ -186,7 +196,10 @@ pub fn remove_file(path: &Utf8Path) -> Result<(), FileError> {
 /// Names directly below `directory`, sorted. A name that is not UTF-8 is an error.
 pub fn list(directory: &Utf8Path) -> Result<Vec<String>, FileError> {
     let mut names = Vec::new();
-    for entry in directory.read_dir_utf8().map_err(FileError::io("list", directory))? {
+    for entry in directory
+        .read_dir_utf8()
+        .map_err(FileError::io("list", directory))?
+    {
         let entry = entry.map_err(FileError::io("list", directory))?;
         names.push(entry.file_name().to_owned());
     }
@@ -196,7 +209,9 @@ pub fn list(directory: &Utf8Path) -> Result<Vec<String>, FileError> {
 
 /// Makes the names in a directory durable.
 pub fn sync_dir(path: &Utf8Path) -> Result<(), FileError> {
-    open(path)?.sync_all().map_err(FileError::io("sync directory", path))
+    open(path)?
+        .sync_all()
+        .map_err(FileError::io("sync directory", path))
 }
 
 /// Renames within one file system, then makes both directories durable.
@@ -227,7 +242,10 @@ fn parent(path: &Utf8Path) -> &Utf8Path {
 /// Writes a file whole, mode 0644.
 pub fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut staged = Staged::beside(path)?;
-    staged.file().write_all(bytes).map_err(FileError::io("write", path))?;
+    staged
+        .file()
+        .write_all(bytes)
+        .map_err(FileError::io("write", path))?;
     staged.commit(path)
 }
 
@@ -274,7 +292,10 @@ impl Staged {
 
     /// Gives the file its final name, durably; an older file of that name is replaced.
     pub fn commit(self, final_path: &Utf8Path) -> Result<(), FileError> {
-        self.0.as_file().sync_all().map_err(FileError::io("sync", final_path))?;
+        self.0
+            .as_file()
+            .sync_all()
+            .map_err(FileError::io("sync", final_path))?;
         self.0
             .persist(final_path)
             .map_err(|error| FileError::io("rename to", final_path)(error.error))?;
@@ -337,7 +358,10 @@ impl Lock {
             }
             let holder = Self::holder(path);
             if clock::monotonic() >= deadline {
-                return Err(FileError::Locked { path: path.to_owned(), holder });
+                return Err(FileError::Locked {
+                    path: path.to_owned(),
+                    holder,
+                });
             }
             if let Some(on_wait) = on_wait.take() {
                 on_wait(&holder);
@@ -350,16 +374,22 @@ impl Lock {
             purpose: purpose.to_owned(),
             since: clock::now().to_string(),
         };
-        let text = serde_json::to_vec(&holder).map_err(|e| FileError::io("describe", path)(e.into()))?;
+        let text =
+            serde_json::to_vec(&holder).map_err(|e| FileError::io("describe", path)(e.into()))?;
         file.set_len(0).map_err(FileError::io("truncate", path))?;
         file.rewind().map_err(FileError::io("rewind", path))?;
-        file.write_all(&text).map_err(FileError::io("write", path))?;
+        file.write_all(&text)
+            .map_err(FileError::io("write", path))?;
         Ok(Self { _file: file })
     }
 
     /// What the lock file says; it is written after the lock is taken, so it may be a moment old.
     fn holder(path: &Utf8Path) -> Holder {
-        let unknown = || Holder { pid: 0, purpose: "unknown".to_owned(), since: "unknown".to_owned() };
+        let unknown = || Holder {
+            pid: 0,
+            purpose: "unknown".to_owned(),
+            since: "unknown".to_owned(),
+        };
         read(path, 4096)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -402,7 +432,10 @@ mod tests {
         let path = dir.join("x");
         write(&path, b"12345").unwrap();
         assert!(read(&path, 5).is_ok());
-        assert!(matches!(read(&path, 4), Err(FileError::TooLarge { limit: 4, .. })));
+        assert!(matches!(
+            read(&path, 4),
+            Err(FileError::TooLarge { limit: 4, .. })
+        ));
     }
 
     #[test]
@@ -410,7 +443,10 @@ mod tests {
         let (_guard, dir) = scratch();
         let path = dir.join("x");
         write(&path, b"ab\xffcd").unwrap();
-        assert!(matches!(read_text(&path, 9), Err(FileError::NotText { offset: 2, .. })));
+        assert!(matches!(
+            read_text(&path, 9),
+            Err(FileError::NotText { offset: 2, .. })
+        ));
     }
 
     #[test]
@@ -419,9 +455,14 @@ mod tests {
         let path = dir.join("locks/build");
         let held = Lock::acquire(&path, "build lts", Wait::No, |_| {}).unwrap();
         let mut waited = false;
-        let error = Lock::acquire(&path, "other", Wait::UpTo(Duration::from_millis(120)), |holder| {
-            waited = holder.purpose == "build lts";
-        })
+        let error = Lock::acquire(
+            &path,
+            "other",
+            Wait::UpTo(Duration::from_millis(120)),
+            |holder| {
+                waited = holder.purpose == "build lts";
+            },
+        )
         .unwrap_err();
         assert!(waited);
         assert_eq!(error.exit(), Exit::Locked);

@@ -56,7 +56,11 @@ pub fn install() -> std::io::Result<()> {
             Arc::clone(&seen),
         )?;
         signal_hook::flag::register(signal, seen)?;
-        signal_hook::flag::register_usize(signal, Arc::clone(&RECEIVED), signal.unsigned_abs() as usize)?;
+        signal_hook::flag::register_usize(
+            signal,
+            Arc::clone(&RECEIVED),
+            signal.unsigned_abs() as usize,
+        )?;
     }
     Ok(())
 }

@@ -1,7 +1,12 @@
 //! kiln builds Linux kernels that a fleet can trust to be boring.
 
 pub mod clock;
+pub mod command;
 pub mod digest;
 pub mod failure;
+pub mod files;
+pub mod interrupt;
 pub mod kernel;
 pub mod progress;
+pub mod sandbox;
+pub mod store;

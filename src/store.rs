@@ -44,7 +44,9 @@ impl Diagnose for StoreError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Damaged { path, .. } => vec![
-                format!("remove `{path}` and run the same command again: it is fetched and verified anew"),
+                format!(
+                    "remove `{path}` and run the same command again: it is fetched and verified anew"
+                ),
                 "check the disk: bits that change at rest are a hardware fault".to_owned(),
             ],
             Self::File(error) => error.hints(),
@@ -64,7 +66,9 @@ impl Store {
         for part in ["sha256", "staging", "partial"] {
             files::create_dir_all(&directory.join(part))?;
         }
-        Ok(Self { directory: directory.to_owned() })
+        Ok(Self {
+            directory: directory.to_owned(),
+        })
     }
 
     /// Where the store is.
@@ -103,7 +107,11 @@ impl Store {
         if found == *digest {
             Ok(Some(path))
         } else {
-            Err(StoreError::Damaged { path, expected: *digest, found })
+            Err(StoreError::Damaged {
+                path,
+                expected: *digest,
+                found,
+            })
         }
     }
 

@@ -1,0 +1,723 @@
+//! The one runner of other programs.
+//!
+//! Every program is an absolute path and a list of arguments, never a shell line. It gets a clean
+//! environment, a process group of its own, a deadline, and its output goes to a file, so that no
+//! pipe can fill and no child can hang us. When we stop early the group gets TERM, then KILL; when
+//! we are killed, the kernel kills the child (and a sandbox takes all its processes with it).
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use crate::clock;
+use crate::failure::{Diagnose, Exit};
+use crate::interrupt::{self, Interrupted};
+use crate::sandbox::Sandbox;
+
+/// Where programs are looked for, and the `PATH` they get. The caller's own `PATH` is never used:
+/// it is part of what makes two hosts differ.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Time between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How much of an error's output is shown.
+const TAIL_LINES: usize = 20;
+
+/// Most that [`Cmd::capture`] takes.
+const CAPTURE_LIMIT: u64 = 64 << 20;
+
+/// Why a program did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Not installed.
+    #[error("`{name}` is not installed (looked in {SEARCH_PATH})")]
+    Missing {
+        /// The program.
+        name: String,
+    },
+    /// Could not be started, or its output could not be kept.
+    #[error("failed to {action} `{program}`")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The program.
+        program: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Ended badly.
+    #[error("`{line}` {how} after {elapsed:.1?}{}", tail_text(.tail, .log.as_deref()))]
+    Failed {
+        /// The command line, for people.
+        line: String,
+        /// `exited with 2`, `was killed by SIGSEGV`.
+        how: String,
+        /// The exit code where there is one.
+        exit_code: Option<i32>,
+        /// How long it ran.
+        elapsed: Duration,
+        /// Its last lines.
+        tail: Vec<String>,
+        /// All of its output.
+        log: Option<Utf8PathBuf>,
+    },
+    /// Took longer than it may.
+    #[error("`{line}` did not end within {limit:?} and was stopped{}", tail_text(.tail, .log.as_deref()))]
+    Deadline {
+        /// The command line, for people.
+        line: String,
+        /// The limit.
+        limit: Duration,
+        /// Its last lines.
+        tail: Vec<String>,
+        /// All of its output.
+        log: Option<Utf8PathBuf>,
+    },
+    /// Said more than it may.
+    #[error("`{line}` printed more than {CAPTURE_LIMIT} bytes")]
+    TooMuch {
+        /// The command line, for people.
+        line: String,
+    },
+    /// A signal arrived.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+fn tail_text(tail: &[String], log: Option<&Utf8Path>) -> String {
+    let mut text = String::new();
+    if !tail.is_empty() {
+        text.push_str("; its last lines:\n    ");
+        text.push_str(&tail.join("\n    "));
+    }
+    if let Some(log) = log {
+        text.push_str("\n  whole output: ");
+        text.push_str(log.as_str());
+    }
+    text
+}
+
+impl Diagnose for CommandError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Missing { .. } => Exit::MissingTools,
+            Self::Interrupted(interrupted) => interrupted.exit(),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Exit::NoSpace,
+            _ => Exit::Unexpected,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "tool-missing",
+            Self::Io { .. } => "tool-io",
+            Self::Failed { .. } => "tool-failed",
+            Self::Deadline { .. } => "tool-deadline",
+            Self::TooMuch { .. } => "tool-output",
+            Self::Interrupted(interrupted) => interrupted.code(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Missing { .. } => vec![
+                "run `kiln doctor --install` (as root), or `kiln doctor` to see the package"
+                    .to_owned(),
+            ],
+            Self::Interrupted(interrupted) => interrupted.hints(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A program on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    path: Utf8PathBuf,
+}
+
+impl Tool {
+    /// Looks for a program by name in [`SEARCH_PATH`].
+    pub fn find(name: &str) -> Result<Self, CommandError> {
+        SEARCH_PATH
+            .split(':')
+            .map(|directory| Utf8Path::new(directory).join(name))
+            .find(|path| is_executable(path))
+            .map(|path| Self { path })
+            .ok_or_else(|| CommandError::Missing {
+                name: name.to_owned(),
+            })
+    }
+
+    /// The program at `path`, which must be absolute.
+    pub fn at(path: &Utf8Path) -> Result<Self, CommandError> {
+        if path.is_absolute() && is_executable(path) {
+            Ok(Self {
+                path: path.to_owned(),
+            })
+        } else {
+            Err(CommandError::Missing {
+                name: path.to_string(),
+            })
+        }
+    }
+
+    /// A program known only inside a sandbox or build root, where this process cannot look.
+    pub fn inside(path: &str) -> Self {
+        Self {
+            path: Utf8PathBuf::from(path),
+        }
+    }
+
+    /// Its absolute path.
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// The first line of what `--version` prints.
+    pub fn version(&self) -> Result<String, CommandError> {
+        let output = Cmd::new(self)
+            .arg("--version")
+            .deadline(Duration::from_secs(20))
+            .capture()?;
+        let text = String::from_utf8_lossy(&output);
+        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+    }
+}
+
+fn is_executable(path: &Utf8Path) -> bool {
+    path.is_file() && rustix::fs::access(path.as_std_path(), rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[derive(Debug)]
+enum Input {
+    Null,
+    File(File),
+    Bytes(Vec<u8>),
+    Terminal,
+}
+
+/// One execution of a program, described before it happens.
+#[derive(Debug)]
+pub struct Cmd {
+    tool: Tool,
+    args: Vec<OsString>,
+    env: Vec<(String, String)>,
+    cwd: Option<Utf8PathBuf>,
+    input: Input,
+    output: Option<File>,
+    log: Option<Utf8PathBuf>,
+    deadline: Option<Duration>,
+    sandbox: Option<Sandbox>,
+}
+
+impl Cmd {
+    /// A run of `tool` without arguments, in a clean environment, reading nothing.
+    pub fn new(tool: &Tool) -> Self {
+        Self {
+            tool: tool.clone(),
+            args: Vec::new(),
+            env: [
+                ("PATH", SEARCH_PATH),
+                ("HOME", "/nonexistent"),
+                ("LC_ALL", "C"),
+                ("TZ", "UTC"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+            cwd: None,
+            input: Input::Null,
+            output: None,
+            log: None,
+            deadline: None,
+            sandbox: None,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable; a later value replaces an earlier one.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value));
+        self
+    }
+
+    /// Sets variables.
+    #[must_use]
+    pub fn envs<N: Into<String>, V: Into<String>>(
+        self,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        variables
+            .into_iter()
+            .fold(self, |cmd, (name, value)| cmd.env(name, value))
+    }
+
+    /// The directory to run in; inside the sandbox where there is one.
+    #[must_use]
+    pub fn cwd(mut self, path: impl Into<Utf8PathBuf>) -> Self {
+        self.cwd = Some(path.into());
+        self
+    }
+
+    /// Reads from an open file.
+    #[must_use]
+    pub fn stdin_file(mut self, file: File) -> Self {
+        self.input = Input::File(file);
+        self
+    }
+
+    /// Reads these bytes.
+    #[must_use]
+    pub fn stdin_bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Input::Bytes(bytes.into());
+        self
+    }
+
+    /// Writes its standard output to an open file.
+    #[must_use]
+    pub fn stdout_file(mut self, file: File) -> Self {
+        self.output = Some(file);
+        self
+    }
+
+    /// Appends its output to a log file.
+    #[must_use]
+    pub fn log(mut self, path: impl Into<Utf8PathBuf>) -> Self {
+        self.log = Some(path.into());
+        self
+    }
+
+    /// The longest it may run.
+    #[must_use]
+    pub fn deadline(mut self, longest: Duration) -> Self {
+        self.deadline = Some(longest);
+        self
+    }
+
+    /// Runs it in a sandbox.
+    #[must_use]
+    pub fn sandbox(mut self, sandbox: &Sandbox) -> Self {
+        self.sandbox = Some(sandbox.clone());
+        self
+    }
+
+    /// The command line for people, quoted where a shell would need it.
+    pub fn line(&self) -> String {
+        let quote = |text: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%~".contains(c);
+            if !text.is_empty() && text.chars().all(plain) {
+                text.to_owned()
+            } else {
+                format!("'{}'", text.replace('\'', r"'\''"))
+            }
+        };
+        let mut line = quote(self.tool.path.as_str());
+        for arg in &self.args {
+            line.push(' ');
+            line.push_str(&quote(&arg.to_string_lossy()));
+        }
+        line
+    }
+
+    /// Runs it to a good end.
+    ///
+    /// # Errors
+    /// Any exit code but 0 is an error that carries the last lines.
+    pub fn run(self) -> Result<Duration, CommandError> {
+        let (line, log) = (self.line(), self.log.clone());
+        let done = self.execute()?;
+        done.require_success(line, log)?;
+        Ok(done.elapsed)
+    }
+
+    /// Runs it and returns its exit code, whatever it is. Death by a signal is an error.
+    pub fn status(self) -> Result<i32, CommandError> {
+        let (line, log) = (self.line(), self.log.clone());
+        let done = self.execute()?;
+        match done.status.code() {
+            Some(code) => Ok(code),
+            None => Err(done.failed(line, log)),
+        }
+    }
+
+    /// Runs it to a good end and returns its standard output.
+    pub fn capture(mut self) -> Result<Vec<u8>, CommandError> {
+        let (line, log, program) = (self.line(), self.log.clone(), self.tool.path.to_string());
+        let io = |action| {
+            let program = program.clone();
+            move |source| CommandError::Io {
+                action,
+                program,
+                source,
+            }
+        };
+        let mut output = tempfile::tempfile().map_err(io("keep the output of"))?;
+        self.output = Some(output.try_clone().map_err(io("keep the output of"))?);
+        self.execute()?.require_success(line.clone(), log)?;
+        output.rewind().map_err(io("read the output of"))?;
+        let mut bytes = Vec::new();
+        output
+            .take(CAPTURE_LIMIT + 1)
+            .read_to_end(&mut bytes)
+            .map_err(io("read the output of"))?;
+        if bytes.len() as u64 > CAPTURE_LIMIT {
+            return Err(CommandError::TooMuch { line });
+        }
+        Ok(bytes)
+    }
+
+    /// Runs it on the caller's terminal, in the caller's process group, and returns its exit code.
+    /// Ctrl-C belongs to the program then.
+    pub fn interactive(mut self) -> Result<i32, CommandError> {
+        self.input = Input::Terminal;
+        self.status()
+    }
+
+    /// Starts the program and waits, watching the deadline and the interrupt flag.
+    fn execute(self) -> Result<Done, CommandError> {
+        let program = self.tool.path.to_string();
+        let line = self.line();
+        let io = |action| {
+            let program = program.clone();
+            move |source| CommandError::Io {
+                action,
+                program,
+                source,
+            }
+        };
+        let (log_path, deadline) = (self.log.clone(), self.deadline);
+        let terminal = matches!(self.input, Input::Terminal);
+        let mut log = match &log_path {
+            Some(path) => File::options()
+                .create(true)
+                .append(true)
+                .read(true)
+                .open(path),
+            None => tempfile::tempfile(),
+        }
+        .map_err(io("keep the output of"))?;
+        let log_start = log
+            .seek(SeekFrom::End(0))
+            .map_err(io("keep the output of"))?;
+
+        let started = clock::monotonic();
+        let handle = self
+            .expression(log.try_clone().map_err(io("keep the output of"))?)
+            .map_err(io("prepare"))?
+            .start()
+            .map_err(io("start"))?;
+        let pid = handle
+            .pids()
+            .first()
+            .and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?))
+            .ok_or_else(|| io("find")(io::Error::other("no process id")))?;
+        let stopped = if terminal {
+            None
+        } else {
+            watch(pid, started, deadline)
+        };
+        if stopped.is_some() {
+            stop_group(pid);
+        } else if !terminal {
+            // The leader has ended but is not reaped yet, so its group id cannot be another's:
+            // whatever it left running goes now.
+            let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let output = handle.wait().map_err(io("wait for"))?;
+        let done = Done {
+            status: output.status,
+            elapsed: started.elapsed(),
+            tail: tail(&mut log, log_start),
+        };
+        match stopped {
+            None => Ok(done),
+            Some(Stopped::Interrupted(interrupted)) => Err(interrupted.into()),
+            Some(Stopped::Deadline(limit)) => Err(CommandError::Deadline {
+                line,
+                limit,
+                tail: done.tail,
+                log: log_path,
+            }),
+        }
+    }
+
+    fn expression(self, log: File) -> io::Result<duct::Expression> {
+        let terminal = matches!(self.input, Input::Terminal);
+        let (path, args, cwd) = match &self.sandbox {
+            None => (self.tool.path, self.args, self.cwd),
+            Some(sandbox) => {
+                let (path, args) = sandbox.wrap(&self.tool.path, self.args, self.cwd.as_deref());
+                (path, args, None)
+            }
+        };
+        let mut expression = duct::cmd(path.as_std_path(), args)
+            .full_env(self.env)
+            .unchecked();
+        if let Some(cwd) = cwd {
+            expression = expression.dir(cwd.as_std_path());
+        }
+        expression = match self.input {
+            Input::Null => expression.stdin_null(),
+            Input::File(file) => expression.stdin_file(file),
+            Input::Bytes(bytes) => expression.stdin_bytes(bytes),
+            Input::Terminal => return Ok(expression.before_spawn(bind_life)),
+        };
+        expression = match self.output {
+            Some(file) => expression.stdout_file(file).stderr_file(log),
+            None => expression.stdout_file(log.try_clone()?).stderr_file(log),
+        };
+        debug_assert!(!terminal);
+        Ok(expression.before_spawn(|command| {
+            command.process_group(0);
+            bind_life(command)
+        }))
+    }
+}
+
+/// Makes the kernel kill the child when this process dies, however it dies.
+fn bind_life(command: &mut std::process::Command) -> io::Result<()> {
+    let die_with_us =
+        || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; this is one prctl
+    // system call without allocation.
+    #[expect(
+        unsafe_code,
+        reason = "the standard library offers no safe way to set it"
+    )]
+    unsafe {
+        command.pre_exec(die_with_us);
+    }
+    Ok(())
+}
+
+enum Stopped {
+    Deadline(Duration),
+    Interrupted(Interrupted),
+}
+
+/// Waits until the process has ended (without reaping it), or there is a reason to stop it.
+fn watch(pid: Pid, started: std::time::Instant, deadline: Option<Duration>) -> Option<Stopped> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if has_ended(pid) {
+            return None;
+        }
+        if let Err(interrupted) = interrupt::check() {
+            return Some(Stopped::Interrupted(interrupted));
+        }
+        if let Some(limit) = deadline.filter(|limit| started.elapsed() >= *limit) {
+            return Some(Stopped::Deadline(limit));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn has_ended(pid: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // An error means that there is no such child, so nothing to wait for.
+    !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
+}
+
+/// TERM to the whole group, then KILL to what is left.
+fn stop_group(pid: Pid) {
+    let _gone = rustix::process::kill_process_group(pid, Signal::TERM);
+    let asked = clock::monotonic();
+    while asked.elapsed() < GRACE && !has_ended(pid) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
+}
+
+struct Done {
+    status: ExitStatus,
+    elapsed: Duration,
+    tail: Vec<String>,
+}
+
+impl Done {
+    fn require_success(&self, line: String, log: Option<Utf8PathBuf>) -> Result<(), CommandError> {
+        if self.status.success() {
+            Ok(())
+        } else {
+            Err(self.failed(line, log))
+        }
+    }
+
+    fn failed(&self, line: String, log: Option<Utf8PathBuf>) -> CommandError {
+        let how = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exited with {code}"),
+            (None, Some(signal)) => {
+                let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+                format!("was killed by {name}")
+            }
+            (None, None) => "ended in an unknown way".to_owned(),
+        };
+        CommandError::Failed {
+            line,
+            how,
+            exit_code: self.status.code(),
+            elapsed: self.elapsed,
+            tail: self.tail.clone(),
+            log,
+        }
+    }
+}
+
+/// The last lines that were written to the log from `start` on; control characters are shown as
+/// `?`, since the text may come from a hostile archive and goes to a terminal.
+fn tail(log: &mut File, start: u64) -> Vec<String> {
+    const WINDOW: u64 = 16 << 10;
+    let mut read = || -> io::Result<String> {
+        let end = log.seek(SeekFrom::End(0))?;
+        log.seek(SeekFrom::Start(start.max(end.saturating_sub(WINDOW))))?;
+        let mut bytes = Vec::new();
+        log.take(WINDOW).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let Ok(text) = read() else { return Vec::new() };
+    let clean = |line: &str| -> String {
+        line.chars()
+            .take(400)
+            .map(|c| if c.is_control() && c != '\t' { '?' } else { c })
+            .collect()
+    };
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..]
+        .iter()
+        .map(|line| clean(line))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Cmd {
+        Cmd::new(&Tool::find("sh").unwrap()).args(["-c", script])
+    }
+
+    #[test]
+    fn the_environment_is_clean() {
+        let output = Cmd::new(&Tool::find("env").unwrap())
+            .env("A", "1")
+            .env("A", "2")
+            .capture()
+            .unwrap();
+        let text = String::from_utf8(output).unwrap();
+        let mut names: Vec<&str> = text.lines().map(|l| l.split('=').next().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["A", "HOME", "LC_ALL", "PATH", "TZ"]);
+        assert!(text.contains("A=2"));
+    }
+
+    #[test]
+    fn a_bad_end_tells_the_line_the_code_and_the_last_words() {
+        let error = sh("echo out; echo err >&2; exit 3").run().unwrap_err();
+        let CommandError::Failed {
+            exit_code,
+            ref tail,
+            ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(exit_code, Some(3));
+        assert_eq!(*tail, ["out", "err"]);
+        assert!(error.to_string().contains("exited with 3"), "{error}");
+    }
+
+    #[test]
+    fn a_signal_is_named() {
+        let error = sh("kill -SEGV $$").run().unwrap_err();
+        assert!(
+            error.to_string().contains("was killed by SIGSEGV"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn codes_can_be_data() {
+        assert_eq!(sh("exit 1").status().unwrap(), 1);
+    }
+
+    #[test]
+    fn the_deadline_takes_the_whole_group() {
+        let scratch = tempfile::tempdir().unwrap();
+        let pid_file = scratch.path().join("pid");
+        let script = format!("sleep 300 & echo $! > {}; wait", pid_file.display());
+        let error = sh(&script)
+            .deadline(Duration::from_millis(400))
+            .run()
+            .unwrap_err();
+        assert!(matches!(error, CommandError::Deadline { .. }), "{error}");
+        let pid: i32 = std::fs::read_to_string(pid_file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        assert!(gone(pid), "the grandchild {pid} still runs");
+    }
+
+    #[test]
+    fn a_background_child_does_not_outlive_its_parent() {
+        let output = sh("sleep 300 & echo $!").capture().unwrap();
+        let pid: i32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
+        assert!(gone(pid), "the left-over {pid} still runs");
+    }
+
+    /// Whether a process is gone, or dead and not yet reaped by its new parent.
+    fn gone(pid: i32) -> bool {
+        (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| {
+                stat.rsplit(") ").next().is_some_and(|s| s.starts_with('Z'))
+            })
+        })
+    }
+
+    #[test]
+    fn input_can_be_bytes() {
+        let cat = Cmd::new(&Tool::find("cat").unwrap()).stdin_bytes(*b"hello");
+        assert_eq!(cat.capture().unwrap(), b"hello");
+    }
+
+    #[test]
+    fn a_missing_program_is_its_own_error() {
+        let error = Tool::find("no-such-program-here").unwrap_err();
+        assert_eq!(error.exit(), Exit::MissingTools);
+    }
+
+    #[test]
+    fn escape_sequences_of_a_program_do_not_reach_the_terminal() {
+        let error = sh(r"printf '\033[31mred\n'; exit 1").run().unwrap_err();
+        assert!(!error.to_string().contains('\u{1b}'));
+    }
+}
