@@ -9,4 +9,5 @@ pub mod interrupt;
 pub mod kernel;
 pub mod progress;
 pub mod sandbox;
+pub mod source;
 pub mod store;

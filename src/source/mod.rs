@@ -1,0 +1,3 @@
+//! Getting a kernel's source, and proving that it is the one its maintainers released.
+
+pub mod releases;
