@@ -500,7 +500,7 @@ mod tests {
             (
                 "\"7.2.13\", \"moniker\"",
                 "7, \"moniker\"",
-                ":10:36: invalid type: a number, expected a text such as 6.18.40 in `version`",
+                ":8:37: invalid type: a number, expected a text such as 6.18.40 in `version`",
             ),
             (
                 "\"iseol\": true",
