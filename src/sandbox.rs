@@ -258,12 +258,26 @@ impl Sandbox {
                 add(&["--ro-bind", path.as_str(), path.as_str()]);
             }
         }
-        for path in ["/etc/alternatives", "/etc/ld.so.cache"] {
-            add(&["--ro-bind-try", path, path]);
-        }
         add(&[
             "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp",
         ]);
+        let etc = ["/etc/alternatives", "/etc/ld.so.cache"].map(Utf8Path::new);
+        // bubblewrap makes the directories above a mount point itself, closed to all but the user
+        // it runs as; as root that is not the user the program runs as.
+        let mut parents: Vec<&Utf8Path> = etc
+            .into_iter()
+            .chain(self.binds.iter().map(|bind| bind.inside.as_path()))
+            .flat_map(|path| path.ancestors().skip(1))
+            .filter(|path| path.parent().is_some())
+            .collect();
+        parents.sort();
+        parents.dedup();
+        for parent in parents {
+            add(&["--perms", "0755", "--dir", parent.as_str()]);
+        }
+        for path in etc {
+            add(&["--ro-bind-try", path.as_str(), path.as_str()]);
+        }
         for bind in &self.binds {
             let kind = if bind.writable { "--bind" } else { "--ro-bind" };
             add(&[kind, bind.host.as_str(), bind.inside.as_str()]);
@@ -294,5 +308,32 @@ impl Worker {
     pub fn command(&self, job: &str, sandbox: &Sandbox) -> Cmd {
         let tool = Tool::inside(sandbox.path(Utf8Path::new(Self::INSIDE)).as_str());
         Cmd::new(&tool).args(["worker", job]).sandbox(sandbox)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_inside_reaches_what_it_is_shown() {
+        let isolation = Isolation::probe().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let host = Utf8PathBuf::from(scratch.path().to_str().unwrap());
+        let shown = host.join("shown");
+        crate::files::write(&shown.join("a"), b"hello").unwrap();
+        let sandbox = Sandbox::new(&isolation).read_only(&shown, "/build/deep/src");
+        if !sandbox.is_isolated() {
+            return;
+        }
+        let cat = Cmd::new(&Tool::find("cat").unwrap())
+            .arg("/build/deep/src/a")
+            .sandbox(&sandbox);
+        assert_eq!(cat.capture().unwrap(), b"hello");
+        // A link of the alternatives system: readable only if the directories above it are.
+        let awk = Cmd::new(&Tool::find("awk").unwrap())
+            .args(["BEGIN { print 1 }"])
+            .sandbox(&sandbox);
+        assert_eq!(awk.capture().unwrap(), b"1\n");
     }
 }

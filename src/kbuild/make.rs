@@ -1,0 +1,620 @@
+//! Asking a kernel tree through its own makefiles: configurations, the release text.
+//!
+//! The tree's `conf` stays the authority on what a configuration resolves to. It ends with 0 when
+//! it drops a request, and `KCONFIG_WERROR` changes nothing about that, so its answer is returned
+//! as text with the warnings it printed, and judged elsewhere.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+
+use crate::command::{Cmd, CommandError, Tool};
+use crate::failure::{Diagnose, Exit};
+use crate::files::{self, FileError};
+use crate::kbuild::environment::{Environment, PackageOptions, Places, TREE};
+use crate::kbuild::shim::StandIn;
+use crate::kernel::Release;
+use crate::sandbox::{Isolation, Sandbox};
+
+/// Largest `.config` or log of a configuration target that is read: Debian's have 300 KiB.
+const TEXT_LIMIT: u64 = 16 << 20;
+
+/// Longest that a configuration target may take: 3 to 15 s on a quiet machine, minutes on a
+/// crowded one.
+const CONFIG_DEADLINE: Duration = Duration::from_mins(30);
+
+/// Why a make target gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// make, or the sandbox around it, failed.
+    #[error("`make {target}` failed in the kernel tree")]
+    Command {
+        /// The target.
+        target: String,
+        /// What happened.
+        #[source]
+        source: Box<CommandError>,
+    },
+    /// A tool of the host is missing.
+    #[error("the kernel's makefiles cannot run here")]
+    Tool(#[source] Box<CommandError>),
+    /// A file of the build could not be read or written.
+    #[error("failed to prepare the build directory, or to read what make left there")]
+    File(#[from] FileError),
+    /// Not the name of a configuration target.
+    #[error("`{0}` is not a configuration target: expected a name like tinyconfig or defconfig")]
+    Target(String),
+    /// make ended well but left no configuration.
+    #[error("`make {target}` left {found} as `{path}`: expected a plain file")]
+    NotAFile {
+        /// The target.
+        target: String,
+        /// What stands there.
+        found: &'static str,
+        /// Where.
+        path: Utf8PathBuf,
+    },
+    /// The tree prints another release than the one that the packages are promised under.
+    #[error("the kernel tree calls this build `{found}`: expected `{expected}`")]
+    Release {
+        /// What `make kernelrelease` printed.
+        found: String,
+        /// What was promised.
+        expected: String,
+    },
+}
+
+impl Diagnose for MakeError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Command { source, .. } => match source.exit() {
+                Exit::Unexpected => Exit::Build,
+                other => other,
+            },
+            Self::Tool(source) => source.exit(),
+            Self::File(source) => source.exit(),
+            Self::Target(_) => Exit::Usage,
+            Self::NotAFile { .. } | Self::Release { .. } => Exit::Build,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Command { source, .. } if source.exit() == Exit::Unexpected => "make-failed",
+            Self::Command { source, .. } | Self::Tool(source) => source.code(),
+            Self::File(source) => source.code(),
+            Self::Target(_) => "make-target",
+            Self::NotAFile { .. } => "make-no-config",
+            Self::Release { .. } => "release-differs",
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Command { source, .. } | Self::Tool(source) => source.hints(),
+            Self::File(source) => source.hints(),
+            Self::Release { .. } => vec![
+                "set CONFIG_LOCALVERSION=\"\" and leave CONFIG_LOCALVERSION_AUTO off in a fragment: \
+                 the local version is kiln's alone"
+                    .to_owned(),
+                "remove `localversion*` files from the source directory".to_owned(),
+            ],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What a build needs from the outside.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// The kernel source on the host; never written to.
+    pub source: &'a Utf8Path,
+    /// The directory of this build on the host; created where missing. One build at a time.
+    pub out: &'a Utf8Path,
+    /// How foreign code is kept apart.
+    pub isolation: &'a Isolation,
+    /// This program, which stands in for `date` and `pahole`.
+    pub program: &'a Utf8Path,
+    /// `SOURCE_DATE_EPOCH`.
+    pub epoch: Timestamp,
+    /// How many jobs make runs at once.
+    pub jobs: NonZeroU32,
+}
+
+/// A kernel tree and the place it is built in.
+#[derive(Debug, Clone)]
+pub struct Kbuild {
+    sandbox: Sandbox,
+    places: Places,
+    out: Utf8PathBuf,
+    environment: Environment,
+    jobs: NonZeroU32,
+    make: Tool,
+}
+
+impl Kbuild {
+    /// Prepares the directory of the build.
+    pub fn new(setup: &Setup<'_>) -> Result<Self, MakeError> {
+        let make = Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?;
+        let out = absolute(setup.out)?;
+        let source = absolute(setup.source)?;
+        for directory in [out.clone(), out.join(TREE)] {
+            files::create_dir_all(&directory)?;
+            setup.isolation.own(&directory)?;
+        }
+        let inside = Places::sandboxed();
+        let mut sandbox = Sandbox::new(setup.isolation)
+            .read_only(&source, &inside.src)
+            .writable(&out, &inside.out);
+        if setup.isolation.is_isolated() {
+            for tool in stand_ins() {
+                sandbox = sandbox.read_only(setup.program, inside.bin.join(tool.name()));
+            }
+        } else {
+            let bin = link_stand_ins(&out, setup.program)?;
+            sandbox = sandbox.read_only(bin, &inside.bin);
+        }
+        let places = Places {
+            src: sandbox.path(&inside.src),
+            out: sandbox.path(&inside.out),
+            bin: sandbox.path(&inside.bin),
+        };
+        Ok(Self {
+            environment: Environment::new(&places, setup.epoch),
+            sandbox,
+            places,
+            out,
+            jobs: setup.jobs,
+            make,
+        })
+    }
+
+    /// The directory of this build on the host.
+    pub fn out(&self) -> &Utf8Path {
+        &self.out
+    }
+
+    /// The object tree on the host.
+    pub fn tree(&self) -> Utf8PathBuf {
+        self.out.join(TREE)
+    }
+
+    /// The environment that configurations are read in.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Whether the build sees only what it is given.
+    pub fn is_isolated(&self) -> bool {
+        self.sandbox.is_isolated()
+    }
+
+    /// `make TARGETS` with nothing said yet about where its output goes; also the base for a
+    /// shell or `menuconfig` in the same surroundings.
+    pub fn make<'t>(&self, targets: impl IntoIterator<Item = &'t str>) -> Cmd {
+        Cmd::new(&self.make)
+            .args(["-C", self.places.src.as_str()])
+            .arg(format!("O={}", self.places.tree()))
+            // Named, not left to `uname -m`: with the `x86` that it would give, a 64-bit kernel is
+            // a question, and tinyconfig answers it with no.
+            .arg("ARCH=x86_64")
+            .arg(format!("-j{}", self.jobs))
+            .args(targets)
+            .envs(self.environment.vars())
+            .sandbox(&self.sandbox)
+    }
+
+    /// The same, in the environment of the package build.
+    pub(crate) fn make_for<'t>(
+        &self,
+        release: &Release,
+        options: PackageOptions,
+        targets: impl IntoIterator<Item = &'t str>,
+    ) -> Cmd {
+        let environment = self.environment.for_packages(release, options);
+        self.make(targets).envs(environment.vars())
+    }
+
+    /// A program of the system in the same sandbox and environment, in the object tree.
+    pub fn program(&self, tool: &Tool) -> Cmd {
+        Cmd::new(tool)
+            .envs(self.environment.vars())
+            .cwd(self.places.tree())
+            .sandbox(&self.sandbox)
+    }
+
+    /// The configuration that a target such as `tinyconfig` or `defconfig` writes.
+    pub fn target(&self, target: &str) -> Result<Resolved, MakeError> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+        if !target.ends_with("config") || !target.bytes().all(plain) {
+            return Err(MakeError::Target(target.to_owned()));
+        }
+        files::remove_file(&self.dot_config())?;
+        self.configure(target)
+    }
+
+    /// What the tree makes of a merged configuration. It must name each symbol once: `conf` only
+    /// warns about a second line.
+    pub fn olddefconfig(&self, merged: &str) -> Result<Resolved, MakeError> {
+        files::write(&self.dot_config(), merged.as_bytes())?;
+        self.configure("olddefconfig")
+    }
+
+    /// The symbols that `merged` does not mention and that would take a default, in the tree's
+    /// order, without `CONFIG_`.
+    pub fn listnewconfig(&self, merged: &str) -> Result<Vec<String>, MakeError> {
+        files::write(&self.dot_config(), merged.as_bytes())?;
+        let log = self.fresh_log("listnewconfig")?;
+        let output = self
+            .make(["-s", "listnewconfig"])
+            .log(log)
+            .deadline(CONFIG_DEADLINE)
+            .capture()
+            .map_err(failed("listnewconfig"))?;
+        Ok(new_symbols(&String::from_utf8_lossy(&output)))
+    }
+
+    /// What this build would call itself (`uname -r`), and an error if that is not `release`. Asks
+    /// the configuration that was resolved last.
+    pub fn check_release(
+        &self,
+        release: &Release,
+        options: PackageOptions,
+    ) -> Result<(), MakeError> {
+        let log = self.fresh_log("kernelrelease")?;
+        let output = self
+            .make_for(release, options, ["-s", "kernelrelease"])
+            .log(log)
+            .deadline(CONFIG_DEADLINE)
+            .capture()
+            .map_err(failed("kernelrelease"))?;
+        same_release(&String::from_utf8_lossy(&output), release)
+    }
+
+    /// Runs a configuration target, then reads the configuration that it left.
+    fn configure(&self, target: &str) -> Result<Resolved, MakeError> {
+        let log = self.fresh_log(target)?;
+        self.make([target])
+            .env("KCONFIG_WARN_UNKNOWN_SYMBOLS", "1")
+            .log(&log)
+            .deadline(CONFIG_DEADLINE)
+            .run()
+            .map_err(failed(target))?;
+        Ok(Resolved {
+            text: self.left_config(target)?,
+            warnings: warnings(&files::read_text(&log, TEXT_LIMIT)?),
+        })
+    }
+
+    /// Reads `.config` after a target. The tree runs foreign code, so what it left is read only if
+    /// it is a plain file: a link could name any file of the host.
+    pub(crate) fn left_config(&self, target: &str) -> Result<String, MakeError> {
+        let path = self.dot_config();
+        let found = match path.symlink_metadata() {
+            Ok(metadata) if metadata.is_file() => None,
+            Ok(metadata) if metadata.is_symlink() => Some("a symbolic link"),
+            Ok(_) => Some("something else"),
+            Err(_) => Some("nothing"),
+        };
+        match found {
+            None => Ok(files::read_text(&path, TEXT_LIMIT)?),
+            Some(found) => Err(MakeError::NotAFile {
+                target: target.to_owned(),
+                found,
+                path,
+            }),
+        }
+    }
+
+    pub(crate) fn dot_config(&self) -> Utf8PathBuf {
+        self.tree().join(".config")
+    }
+
+    /// An empty log named after a step, beside the tree.
+    pub(crate) fn fresh_log(&self, step: &str) -> Result<Utf8PathBuf, MakeError> {
+        let path = self.out.join(format!("{step}.log"));
+        files::remove_file(&path)?;
+        Ok(path)
+    }
+}
+
+fn failed(target: &str) -> impl FnOnce(CommandError) -> MakeError {
+    move |source| MakeError::Command {
+        target: target.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+/// Compares what make printed with what was promised.
+fn same_release(output: &str, release: &Release) -> Result<(), MakeError> {
+    let (found, expected) = (output.trim(), release.to_string());
+    if found == expected {
+        Ok(())
+    } else {
+        Err(MakeError::Release {
+            found: found.to_owned(),
+            expected,
+        })
+    }
+}
+
+fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, FileError> {
+    camino::absolute_utf8(path).map_err(|source| FileError::Io {
+        action: "find the absolute path of",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The tools to stand in for: those that the host has. A stand-in for a missing pahole would make
+/// `scripts/pahole-version.sh` believe that there is one.
+fn stand_ins() -> impl Iterator<Item = StandIn> {
+    StandIn::ALL
+        .into_iter()
+        .filter(|tool| Utf8Path::new(tool.real()).exists())
+}
+
+/// Without a sandbox the stand-ins are links in a directory beside the tree.
+fn link_stand_ins(out: &Utf8Path, program: &Utf8Path) -> Result<Utf8PathBuf, FileError> {
+    let bin = out.join("bin");
+    files::remove_dir_all(&bin)?;
+    files::create_dir_all(&bin)?;
+    for tool in stand_ins() {
+        let link = bin.join(tool.name());
+        std::os::unix::fs::symlink(program, &link).map_err(|source| FileError::Io {
+            action: "create link",
+            path: link,
+            source,
+        })?;
+    }
+    Ok(bin)
+}
+
+/// A configuration as the tree resolved it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// The whole `.config`.
+    pub text: String,
+    /// What `conf` said meanwhile.
+    pub warnings: Vec<KconfigWarning>,
+}
+
+/// One thing that `conf` (or make) said while it resolved a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KconfigWarning {
+    /// The configuration names a symbol that no Kconfig file defines.
+    UnknownSymbol {
+        /// Line in the merged configuration.
+        line: u32,
+        /// The name without `CONFIG_`.
+        symbol: String,
+    },
+    /// A value that the symbol's type does not allow, such as `m` for a bool.
+    InvalidValue {
+        /// Line in the merged configuration.
+        line: u32,
+        /// The name without `CONFIG_`.
+        symbol: String,
+        /// The value.
+        value: String,
+    },
+    /// A line that is neither an assignment nor a comment.
+    UnexpectedData {
+        /// Line in the merged configuration.
+        line: u32,
+        /// The line's text.
+        text: String,
+    },
+    /// A second line for a symbol.
+    Reassigned {
+        /// Line in the merged configuration.
+        line: u32,
+        /// The name without `CONFIG_`.
+        symbol: String,
+    },
+    /// A symbol was forced on by `select` although what it depends on is off.
+    UnmetDependency {
+        /// The name without `CONFIG_`.
+        symbol: String,
+        /// The lines that explain it.
+        detail: Vec<String>,
+    },
+    /// Anything else, word for word, so that nothing is lost.
+    Other(String),
+}
+
+/// Reads what a configuration target printed.
+///
+/// Formats: `conf_warning` and `conf_set_sym_val` of `scripts/kconfig/confdata.c`,
+/// `sym_warn_unmet_dep` of `symbol.c`. What make says of its own work is left out.
+fn warnings(log: &str) -> Vec<KconfigWarning> {
+    let mut found: Vec<KconfigWarning> = Vec::new();
+    for line in log.lines() {
+        if let Some(symbol) = line.strip_prefix("WARNING: unmet direct dependencies detected for ")
+        {
+            found.push(KconfigWarning::UnmetDependency {
+                symbol: symbol.to_owned(),
+                detail: Vec::new(),
+            });
+        } else if let (Some(KconfigWarning::UnmetDependency { detail, .. }), true) =
+            (found.last_mut(), is_unmet_detail(line))
+        {
+            detail.push(line.trim().to_owned());
+        } else if let Some(warning) = config_warning(line) {
+            found.push(warning);
+        } else if !is_make_talk(line) {
+            found.push(KconfigWarning::Other(line.to_owned()));
+        }
+    }
+    found
+}
+
+fn is_unmet_detail(line: &str) -> bool {
+    ["  Depends on [", "  Selected by [", "  - "]
+        .iter()
+        .any(|start| line.starts_with(start))
+}
+
+/// `.config:12:warning: TEXT`.
+fn config_warning(line: &str) -> Option<KconfigWarning> {
+    let rest = line.strip_prefix(".config:")?;
+    let (number, text) = rest.split_once(":warning: ")?;
+    let line = number.parse().ok()?;
+    if let Some(symbol) = text.strip_prefix("unknown symbol: ") {
+        let symbol = symbol.to_owned();
+        return Some(KconfigWarning::UnknownSymbol { line, symbol });
+    }
+    if let Some(symbol) = text.strip_prefix("override: reassigning to symbol ") {
+        let symbol = symbol.to_owned();
+        return Some(KconfigWarning::Reassigned { line, symbol });
+    }
+    if let Some(data) = text.strip_prefix("unexpected data: ") {
+        let text = data.to_owned();
+        return Some(KconfigWarning::UnexpectedData { line, text });
+    }
+    let invalid = text.strip_prefix("symbol value '")?;
+    // The value may contain the separator, a symbol's name cannot.
+    let (value, symbol) = invalid.rsplit_once("' invalid for ")?;
+    Some(KconfigWarning::InvalidValue {
+        line,
+        symbol: symbol.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Lines in which make and conf tell what they do.
+fn is_make_talk(line: &str) -> bool {
+    line.trim().is_empty()
+        || line.starts_with("make: ")
+        || line.starts_with("make[")
+        || line.starts_with('#')
+        || line.starts_with("***")
+        || line.starts_with("Using ")
+        || line.starts_with("Merging ")
+        || line.starts_with("Value of ")
+        || line.starts_with("Previous value: ")
+        || line.starts_with("New value: ")
+        || line
+            .strip_prefix("  ")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+/// Symbols of `CONFIG_X=value` lines.
+fn new_symbols(output: &str) -> Vec<String> {
+    output
+        .lines()
+        .filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='))
+        .map(|(symbol, _)| symbol.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// From real runs on 6.12.117, put together.
+    const LOG: &str = "\
+make: Entering directory '/build/src'
+make[1]: Entering directory '/build/out/tree'
+  GEN     Makefile
+  HOSTCC  scripts/kconfig/conf.o
+  HOSTLD  scripts/kconfig/conf
+.config:7:warning: unknown symbol: NO_HZ_FULL_ALL
+.config:8:warning: symbol value 'm' invalid for CPU_IDLE_GOV_TEO
+.config:9:warning: unexpected data:  CONFIG_X=y
+.config:10:warning: override: reassigning to symbol EXPERT
+.config:11:warning: invalid string found
+
+WARNING: unmet direct dependencies detected for SERIO_I8042
+  Depends on [n]: INPUT [=n]
+  Selected by [y]:
+  - KEYBOARD_ATKBD [=y] && INPUT_KEYBOARD [=y]
+#
+# configuration written to .config
+#
+make[1]: Leaving directory '/build/out/tree'
+";
+
+    #[test]
+    fn each_warning_has_its_kind_and_none_is_lost() {
+        let text = |text: &str| text.to_owned();
+        assert_eq!(
+            warnings(LOG),
+            [
+                KconfigWarning::UnknownSymbol {
+                    line: 7,
+                    symbol: text("NO_HZ_FULL_ALL"),
+                },
+                KconfigWarning::InvalidValue {
+                    line: 8,
+                    symbol: text("CPU_IDLE_GOV_TEO"),
+                    value: text("m"),
+                },
+                KconfigWarning::UnexpectedData {
+                    line: 9,
+                    text: text(" CONFIG_X=y"),
+                },
+                KconfigWarning::Reassigned {
+                    line: 10,
+                    symbol: text("EXPERT"),
+                },
+                KconfigWarning::Other(text(".config:11:warning: invalid string found")),
+                KconfigWarning::UnmetDependency {
+                    symbol: text("SERIO_I8042"),
+                    detail: vec![
+                        text("Depends on [n]: INPUT [=n]"),
+                        text("Selected by [y]:"),
+                        text("- KEYBOARD_ATKBD [=y] && INPUT_KEYBOARD [=y]"),
+                    ],
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_quiet_run_has_no_warnings() {
+        let quiet =
+            "make: Entering directory '/x'\n  GEN     Makefile\n#\n# No change to .config\n#\n";
+        assert_eq!(warnings(quiet), []);
+    }
+
+    #[test]
+    fn a_value_may_contain_the_separator() {
+        let line = ".config:3:warning: symbol value 'a' invalid for b' invalid for HZ";
+        assert_eq!(
+            warnings(line),
+            [KconfigWarning::InvalidValue {
+                line: 3,
+                symbol: "HZ".to_owned(),
+                value: "a' invalid for b".to_owned(),
+            }]
+        );
+    }
+
+    #[test]
+    fn new_symbols_keep_their_order() {
+        let output = "CONFIG_MODULE_SIG_KEY=\"certs/signing_key.pem\"\nCONFIG_B=n\njunk\n";
+        assert_eq!(new_symbols(output), ["MODULE_SIG_KEY", "B"]);
+    }
+
+    #[test]
+    fn another_release_is_an_error_that_names_both() {
+        let release: Release = "6.18.40-12-lts-3f2a9c1d".parse().unwrap();
+        assert!(same_release("6.18.40-12-lts-3f2a9c1d\n", &release).is_ok());
+        let error = same_release("6.18.40-12-lts-3f2a9c1d+\n", &release).unwrap_err();
+        assert!(error.to_string().contains("3f2a9c1d+"), "{error}");
+        assert_eq!(error.exit(), Exit::Build);
+        assert!(!error.hints().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_log_panics_and_every_strange_line_is_kept(line in "[^\n\r]{0,60}") {
+            let found = warnings(&line);
+            prop_assert!(found.len() == 1 || is_make_talk(&line));
+        }
+    }
+}

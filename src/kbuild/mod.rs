@@ -1,0 +1,12 @@
+//! From a guarded configuration to checked packages: the kernel's own `make`, in one fixed
+//! environment, inside a sandbox.
+//!
+//! `environment` is the one environment, `make` asks the tree for configurations, `preflight` says
+//! what would fail before an hour is spent, `packages` compiles and packages and then judges what
+//! is inside the finished `.deb`s. `compile_log` reads what make said, `shim` is kiln standing in
+//! for two tools inside the build.
+
+pub mod compile_log;
+pub mod environment;
+pub mod make;
+pub mod shim;
