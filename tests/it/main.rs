@@ -31,6 +31,8 @@
 mod support;
 
 // One line a module, sorted; the same in `all` below.
+mod architecture;
+mod dependencies;
 mod harness;
 
 use std::process::ExitCode;
@@ -40,6 +42,8 @@ use support::case::{self, Case};
 /// Every case but those that need to know all the others.
 fn all() -> Vec<Case> {
     let mut cases = Vec::new();
+    cases.extend(architecture::cases());
+    cases.extend(dependencies::cases());
     cases.extend(harness::cases());
     cases
 }

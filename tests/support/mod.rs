@@ -4,7 +4,9 @@ pub mod case;
 pub mod child;
 pub mod env;
 pub mod redact;
+pub mod rust_source;
 pub mod tree;
 
+#[allow(unused_imports, reason = "a toolkit")]
 pub use case::{Case, Outcome, Stop, fail, skip};
 pub use env::{Env, Ran};
