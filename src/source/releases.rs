@@ -324,6 +324,20 @@ fn field<'de, D: Deserializer<'de>, T>(
     accept(&value).ok_or_else(|| D::Error::invalid_type(unexpected(&value), &expected))
 }
 
+/// The same for a field that may be null.
+fn optional<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &str,
+    accept: impl FnOnce(&serde_json::Value) -> Option<T>,
+) -> Result<Option<T>, D::Error> {
+    match Option::<serde_json::Value>::deserialize(deserializer)? {
+        Some(value) => field(value, expected, accept)
+            .map(Some)
+            .map_err(D::Error::custom),
+        None => Ok(None),
+    }
+}
+
 fn unexpected(value: &serde_json::Value) -> Unexpected<'_> {
     use serde_json::Value;
     match value {
@@ -338,14 +352,6 @@ fn unexpected(value: &serde_json::Value) -> Unexpected<'_> {
 
 fn text(value: &serde_json::Value) -> Option<String> {
     value.as_str().map(str::to_owned)
-}
-
-/// A text or null.
-fn optional_text(value: &serde_json::Value) -> Option<Option<String>> {
-    if value.is_null() {
-        return Some(None);
-    }
-    text(value).map(Some)
 }
 
 fn moniker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -363,21 +369,17 @@ fn iseol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let expected = "an address or null in `source`";
-    field(deserializer, expected, optional_text)
+    optional(deserializer, expected, text)
 }
 
 fn pgp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    field(deserializer, "an address or null in `pgp`", optional_text)
+    optional(deserializer, "an address or null in `pgp`", text)
 }
 
 fn released<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {
     let expected = "an object with an `isodate` such as 2026-11-14, or null, in `released`";
-    field(deserializer, expected, |value| {
-        if value.is_null() {
-            return Some(None);
-        }
-        let date = value.get("isodate")?.as_str()?;
-        date.parse().ok().map(Some)
+    optional(deserializer, expected, |value| {
+        value.get("isodate")?.as_str()?.parse().ok()
     })
 }
 
