@@ -10,6 +10,7 @@ pub mod interrupt;
 pub mod kbuild;
 pub mod kernel;
 pub mod progress;
+pub mod proof;
 pub mod qemu;
 pub mod sandbox;
 pub mod source;

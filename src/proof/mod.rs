@@ -1,0 +1,8 @@
+//! Documents that prove something: pure data, shared by builder and node.
+//!
+//! One canonical form, so that an id is the digest of the bytes; unknown fields and newer schema
+//! numbers are refused, never ignored.
+
+pub mod canonical;
+pub mod lock;
+pub mod manifest;
