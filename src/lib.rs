@@ -3,11 +3,13 @@
 pub mod clock;
 pub mod command;
 pub mod digest;
+pub mod dotconfig;
 pub mod failure;
 pub mod files;
 pub mod image;
 pub mod interrupt;
 pub mod kbuild;
+pub mod kconfig;
 pub mod kernel;
 pub mod progress;
 pub mod proof;
