@@ -11,6 +11,7 @@ pub mod interrupt;
 pub mod kbuild;
 pub mod kconfig;
 pub mod kernel;
+pub mod pipeline;
 pub mod progress;
 pub mod proof;
 pub mod qemu;

@@ -1,8 +1,11 @@
 //! What long work says while it runs: one event type, which the edge turns into a progress bar, a
 //! line every ten seconds, or JSON lines.
 
-/// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use serde::Serialize;
+
+/// One thing that happened. Serialised, it is one line of a run's `events.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", content = "data", rename_all = "kebab-case")]
 pub enum Event {
     /// A stage began.
     StageStarted {
@@ -46,13 +49,33 @@ pub enum Event {
 pub trait Progress: Send + Sync {
     /// Takes one event.
     fn event(&self, event: &Event);
+}
+
+impl dyn Progress + '_ {
+    /// Says that a stage began.
+    pub fn started(&self, stage: &'static str, detail: impl Into<String>) {
+        self.event(&Event::StageStarted {
+            stage,
+            detail: detail.into(),
+        });
+    }
+
+    /// Says that a stage ended well.
+    pub fn done(&self, stage: &'static str, note: impl Into<String>) {
+        self.event(&Event::StageDone {
+            stage,
+            note: note.into(),
+        });
+    }
 
     /// Takes a note.
-    fn note(&self, text: impl Into<String>)
-    where
-        Self: Sized,
-    {
+    pub fn note(&self, text: impl Into<String>) {
         self.event(&Event::Note(text.into()));
+    }
+
+    /// Takes a warning.
+    pub fn warning(&self, text: impl Into<String>) {
+        self.event(&Event::Warning(text.into()));
     }
 }
 
