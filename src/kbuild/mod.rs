@@ -8,5 +8,9 @@
 
 pub mod compile_log;
 pub mod environment;
+pub mod estimate;
 pub mod make;
+pub mod needs;
+pub mod preflight;
 pub mod shim;
+pub mod warnings;
