@@ -33,6 +33,7 @@ mod support;
 // One line a module, sorted; the same in `all` below.
 mod architecture;
 mod dependencies;
+mod fetch;
 mod harness;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(architecture::cases());
     cases.extend(dependencies::cases());
+    cases.extend(fetch::cases());
     cases.extend(harness::cases());
     cases
 }

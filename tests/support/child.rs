@@ -12,10 +12,13 @@ pub type Part = fn(&[String]) -> ExitCode;
 
 /// Every part by name. A module adds its own here, one line each, sorted.
 fn parts() -> BTreeMap<&'static str, Part> {
-    BTreeMap::from([(
-        "env::print_environment",
-        super::env::print_environment as Part,
-    )])
+    BTreeMap::from([
+        (
+            "env::print_environment",
+            super::env::print_environment as Part,
+        ),
+        ("fetch::fetch_one", crate::fetch::fetch_one),
+    ])
 }
 
 /// A command that starts this program in the given part.
