@@ -16,7 +16,10 @@ use kiln::store::Store;
 use crate::support::mirror::{Content, Fault, Mirror};
 use crate::support::{Case, Outcome, Stop, fail};
 
-pub use self::surroundings::fetch_one;
+use crate::support::child::Part;
+
+/// What this module's children do.
+pub const PARTS: &[Part] = &[("fetch::fetch_one", surroundings::fetch_one)];
 
 /// The file that is fetched.
 const PATH: &str = "v6.x/linux-6.18.40.tar.xz";
