@@ -17,5 +17,4 @@ pub mod proof;
 pub mod qemu;
 pub mod sandbox;
 pub mod source;
-pub mod spec;
 pub mod store;

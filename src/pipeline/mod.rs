@@ -1,4 +1,3 @@
 //! Strings the stages together: times them, logs them, and decides nothing about file contents.
 
 pub mod run;
-pub mod workspace;

@@ -28,13 +28,10 @@ pub enum ArmorError {
         found: String,
     },
     /// The end is missing.
-    #[error("it is cut off: `-----END {expected}-----` is missing")]
-    Truncated {
-        /// The kind that has no end.
-        expected: &'static str,
-    },
-    /// Bytes after the end.
-    #[error("line {line}, after the end of the OpenPGP data, holds something else")]
+    #[error("it is cut off: its end is missing")]
+    Truncated,
+    /// Bytes that are not part of it.
+    #[error("line {line} does not belong to the OpenPGP data")]
     Trailing {
         /// The line, from 1.
         line: usize,
@@ -75,9 +72,46 @@ pub(in crate::source) fn blocks<'a>(
         }
     }
     match open {
-        Some(_) => Err(ArmorError::Truncated { expected: kind }),
+        Some(_) => Err(ArmorError::Truncated),
         None => Ok(found),
     }
+}
+
+/// Checks that `bytes` are one text with a signature around it and nothing else: the cleartext
+/// signature framework of RFC 9580, section 7.
+pub(in crate::source) fn check_signed_text(bytes: &[u8]) -> Result<(), ArmorError> {
+    const TEXT: &str = "PGP SIGNED MESSAGE";
+    const SIGNATURE: &str = "PGP SIGNATURE";
+    let begin = b"-----BEGIN PGP SIGNED MESSAGE-----";
+    let middle = b"-----BEGIN PGP SIGNATURE-----";
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
+    if bytes.trim_ascii().is_empty() {
+        return Err(ArmorError::Empty);
+    }
+    if first.trim_ascii_end() != begin {
+        return Err(foreign(bytes, first.trim_ascii(), TEXT));
+    }
+    let mut in_headers = true;
+    let mut offset = 0;
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let text = line.trim_ascii_end();
+        if index > 0 && in_headers {
+            in_headers = !text.is_empty();
+            // Anything else up here would be shown as part of a text that it is not signed with.
+            if in_headers && !text.starts_with(b"Hash: ") {
+                return Err(ArmorError::Trailing { line: index + 1 });
+            }
+        }
+        // Dashes that begin a line of the text itself are escaped as `- -----`.
+        if !in_headers && text == middle {
+            return match blocks(&bytes[offset..], SIGNATURE)?.len() {
+                1 => Ok(()),
+                _ => Err(ArmorError::Trailing { line: index + 1 }),
+            };
+        }
+        offset += line.len();
+    }
+    Err(ArmorError::Truncated)
 }
 
 fn foreign(bytes: &[u8], line: &[u8], expected: &'static str) -> ArmorError {
@@ -151,10 +185,7 @@ mod tests {
         ));
         assert!(matches!(error(b"\n\x89\x01"), ArmorError::Foreign { .. }));
         let cut = &ONE[..ONE.len() - 10];
-        assert_eq!(
-            error(cut.as_bytes()),
-            ArmorError::Truncated { expected: KIND }
-        );
+        assert_eq!(error(cut.as_bytes()), ArmorError::Truncated);
         let trailing = format!("{ONE}<html>\n");
         assert_eq!(error(trailing.as_bytes()), ArmorError::Trailing { line: 6 });
         let key = ONE.replace("SIGNATURE", "PUBLIC KEY BLOCK");

@@ -1,11 +1,28 @@
 //! Getting a kernel's source, and proving that it is the one its maintainers released.
 
 mod armor;
+pub mod identity;
 pub mod keyring;
 pub mod mirror;
 mod policy;
 pub mod releases;
+pub mod signature;
+pub mod verdict;
 
 #[cfg(test)]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with the integration tests, which use the rest"
+)]
 #[path = "../../tests/support/keys.rs"]
 mod test_keys;
+#[cfg(test)]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    clippy::needless_pass_by_value,
+    reason = "shared with the integration tests, which use the rest"
+)]
+#[path = "../../tests/support/tar.rs"]
+mod test_tar;

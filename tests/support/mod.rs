@@ -4,9 +4,9 @@ pub mod case;
 pub mod child;
 pub mod env;
 pub mod keys;
-pub mod mirror;
 pub mod redact;
 pub mod rust_source;
+pub mod tar;
 pub mod tree;
 
 #[allow(unused_imports, reason = "a toolkit")]
