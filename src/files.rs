@@ -103,6 +103,10 @@ impl Diagnose for FileError {
             Self::Io { .. } if self.exit() == Exit::NoSpace => {
                 vec!["free some space, then run the same command again".to_owned()]
             }
+            Self::Locked { path, holder } if holder.pid == 0 => {
+                // `kill 0` would end the caller's own process group.
+                vec![format!("see which process holds it with `fuser {path}`")]
+            }
             Self::Locked { holder, .. } => {
                 vec![format!(
                     "wait for process {} to end, or stop it with `kill {}`",

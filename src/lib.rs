@@ -17,4 +17,5 @@ pub mod proof;
 pub mod qemu;
 pub mod sandbox;
 pub mod source;
+pub mod spec;
 pub mod store;

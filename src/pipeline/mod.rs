@@ -1,3 +1,4 @@
 //! Strings the stages together: times them, logs them, and decides nothing about file contents.
 
 pub mod run;
+pub mod workspace;

@@ -3,7 +3,7 @@
 
 mod planted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::rust_source::{Source, Token};
 use crate::support::{Case, Outcome, fail, tree};
@@ -44,7 +44,7 @@ const ROOMS: &[Room] = &[
     pure("progress", 0, &[]),
     pure("kernel", 0, &["failure"]),
     pure("digest", 0, &["kernel", "failure"]),
-    pure("dotconfig", 0, &["kernel", "failure"]),
+    pure("dotconfig", 0, &["kernel", "digest", "failure"]),
     pure("proof", 0, &["kernel", "digest", "failure", "dotconfig"]),
     room("clock", 1, &[]),
     room("interrupt", 1, &[]),
@@ -103,25 +103,29 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["src/cli/"]),
     ("clap_complete", &["src/cli/"]),
     ("clap_mangen", &["src/cli/"]),
-    ("duct", &["src/command.rs"]),
+    ("duct", &["src/command/"]),
     ("indicatif", &["src/ui/"]),
-    ("reqwest", &["src/source/mirror.rs"]),
+    ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
     (
         "sequoia_openpgp",
-        &["src/source/signature.rs", "src/source/certificates.rs"],
+        &[
+            "src/source/keyring.rs",
+            "src/source/policy.rs",
+            "src/source/signature.rs",
+        ],
     ),
     ("serde_yaml", &["src/spec/yaml.rs"]),
     ("sha2", &["src/digest.rs"]),
-    ("signal_hook", &["src/interrupt.rs"]),
+    ("signal_hook", &["src/interrupt.rs", "src/command/"]),
     ("tar", &["src/source/unpack.rs"]),
-    ("tempfile", &["src/files.rs"]),
+    ("tempfile", &["src/files.rs", "src/command/", "src/qemu.rs"]),
     ("xz2", &["src/source/xz.rs"]),
 ];
 
 /// Files over the limit of lines, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
 
-/// The most lines a file may have.
+/// The most lines a file may have beside its unit tests.
 const MOST_LINES: usize = 600;
 
 /// The cases of this module.
@@ -257,6 +261,11 @@ fn may_import(room: &Room, target: &str, item: Option<&str>) -> Result<(), Strin
     }
 }
 
+/// Whether a file is this one, or below this directory (which ends in a slash).
+fn is_in(file: &str, place: &str) -> bool {
+    file == place || (place.ends_with('/') && file.starts_with(place))
+}
+
 fn facts(source: &Source) -> Vec<String> {
     let room = room_of(&source.file).and_then(find_room);
     if !room.is_some_and(|room| room.pure) {
@@ -291,9 +300,7 @@ fn crates(source: &Source) -> Vec<String> {
         let Some((name, files)) = CRATES.iter().find(|(name, _)| path.segments[0] == *name) else {
             continue;
         };
-        let allowed = files.iter().any(|file| {
-            source.file == *file || (file.ends_with('/') && source.file.starts_with(file))
-        });
+        let allowed = files.iter().any(|place| is_in(&source.file, place));
         // Unit tests may lean on a scratch directory.
         let scratch = path.test && *name == "tempfile";
         if !allowed && !scratch {
@@ -314,12 +321,11 @@ fn time(source: &Source) -> Vec<String> {
     }
     let tokens = &source.tokens;
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
+    // Every instant starts there; how long ago one was may be asked anywhere.
     let reads = |at: usize| {
-        let reads_now = matches!(text(at), "Instant" | "SystemTime" | "Timestamp" | "Zoned")
+        matches!(text(at), "Instant" | "SystemTime" | "Timestamp" | "Zoned")
             && text(at + 1) == "::"
-            && text(at + 2) == "now";
-        let reads_elapsed = text(at) == "." && text(at + 1) == "elapsed";
-        reads_now || reads_elapsed
+            && text(at + 2) == "now"
     };
     (0..tokens.len())
         .filter(|at| !source.test[*at] && reads(*at))
@@ -332,8 +338,17 @@ fn time(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Who may start programs, each with its reason.
+const STARTERS: &[(&str, &str)] = &[
+    ("src/command/", "the one runner"),
+    (
+        "src/kbuild/shim.rs",
+        "becomes the program it stands in for; there is no child to watch",
+    ),
+];
+
 fn programs(source: &Source) -> Vec<String> {
-    if source.file == "src/command.rs" {
+    if STARTERS.iter().any(|(place, _)| is_in(&source.file, place)) {
         return Vec::new();
     }
     let starts = |segments: &[String]| {
@@ -348,7 +363,7 @@ fn programs(source: &Source) -> Vec<String> {
         .filter(|path| !path.test && starts(&path.segments))
         .map(|path| {
             format!(
-                "{}:{}: programs are started by src/command.rs",
+                "{}:{}: programs are started by src/command",
                 source.file, path.line
             )
         })
@@ -463,7 +478,7 @@ fn files_are_short() -> Outcome {
     let mut files = tree::rust_files("src")?;
     files.extend(tree::rust_files("tests")?);
     for (file, text) in &files {
-        let lines = text.lines().count();
+        let lines = own_lines(file, text);
         let excused = LONG_FILES.iter().any(|(name, _)| name == file);
         match (lines > MOST_LINES, excused) {
             (true, false) => broken.push(format!("{file}: {lines} lines, at most {MOST_LINES}")),
@@ -475,6 +490,22 @@ fn files_are_short() -> Outcome {
         Ok(())
     } else {
         Err(fail(broken.join("\n")))
+    }
+}
+
+/// The lines of a file without its unit tests.
+fn own_lines(file: &str, text: &str) -> usize {
+    let source = Source::new(file, text);
+    let test_lines: BTreeSet<usize> = source
+        .tokens
+        .iter()
+        .zip(&source.test)
+        .filter(|(_, test)| **test)
+        .map(|(token, _)| token.line)
+        .collect();
+    match (test_lines.first(), test_lines.last()) {
+        (Some(first), Some(last)) => text.lines().count() - (last - first + 1),
+        _ => text.lines().count(),
     }
 }
 

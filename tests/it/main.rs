@@ -32,26 +32,46 @@ mod support;
 
 // One line a module, sorted; the same in `all` below.
 mod architecture;
+mod command;
 mod dependencies;
+mod fetch;
+mod files;
 mod harness;
+mod sandbox;
 mod signature;
+mod store;
 
 use std::process::ExitCode;
 
 use support::case::{self, Case};
+use support::child::Part;
 
 /// Every case but those that need to know all the others.
 fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(architecture::cases());
+    cases.extend(command::cases());
     cases.extend(dependencies::cases());
+    cases.extend(fetch::cases());
+    cases.extend(files::cases());
     cases.extend(harness::cases());
+    cases.extend(sandbox::cases());
     cases.extend(signature::cases());
+    cases.extend(store::cases());
     cases
 }
 
+/// What this program can be as a child of a test.
+fn parts() -> Vec<Part> {
+    let mut parts = Vec::new();
+    parts.extend_from_slice(command::PARTS);
+    parts.extend_from_slice(fetch::PARTS);
+    parts.extend_from_slice(files::PARTS);
+    parts
+}
+
 fn main() -> ExitCode {
-    if let Some(code) = support::child::play_part() {
+    if let Some(code) = support::child::play_part(&parts()) {
         return code;
     }
     case::run(all())

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -434,12 +434,4 @@ impl Ran {
             self.line, self.stdout, self.stderr
         ))
     }
-}
-
-/// Part of a child: prints its environment, so that a test can see what reached it.
-pub fn print_environment(_arguments: &[String]) -> ExitCode {
-    for (name, value) in std::env::vars_os() {
-        println!("{}={}", name.to_string_lossy(), value.to_string_lossy());
-    }
-    ExitCode::SUCCESS
 }

@@ -4,6 +4,7 @@ pub mod case;
 pub mod child;
 pub mod env;
 pub mod keys;
+pub mod mirror;
 pub mod redact;
 pub mod rust_source;
 pub mod tar;

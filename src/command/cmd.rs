@@ -1,201 +1,25 @@
-//! The one runner of other programs.
-//!
-//! Every program is an absolute path and a list of arguments, never a shell line. It gets a clean
-//! environment, a process group of its own, a deadline, and its output goes to a file, so that no
-//! pipe can fill and no child can hang us. When we stop early the group gets TERM, then KILL; when
-//! we are killed, the kernel kills the child (and a sandbox takes all its processes with it).
+//! One execution of a program.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::ExitStatus;
+use std::os::unix::process::CommandExt as _;
 use std::time::Duration;
 
-use camino::{Utf8Path, Utf8PathBuf};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use camino::Utf8PathBuf;
+use rustix::process::{Pid, Signal};
 
+use super::error::CommandError;
+use super::process::{self, Cap, Done, Stopped};
+use super::tool::{SEARCH_PATH, Tool};
 use crate::clock;
-use crate::failure::{Diagnose, Exit};
-use crate::interrupt::{self, Interrupted};
 use crate::sandbox::Sandbox;
 
-/// Where programs are looked for, and the `PATH` they get. The caller's own `PATH` is never used:
-/// it is part of what makes two hosts differ.
-pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Time between TERM and KILL.
-const GRACE: Duration = Duration::from_secs(10);
-
-/// How much of an error's output is shown.
-const TAIL_LINES: usize = 20;
-
-/// Most that [`Cmd::capture`] takes.
+/// Most that [`Cmd::capture`] takes, in bytes.
 const CAPTURE_LIMIT: u64 = 64 << 20;
 
-/// Why a program did not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum CommandError {
-    /// Not installed.
-    #[error("`{name}` is not installed (looked in {SEARCH_PATH})")]
-    Missing {
-        /// The program.
-        name: String,
-    },
-    /// Could not be started, or its output could not be kept.
-    #[error("failed to {action} `{program}`")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The program.
-        program: String,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// Ended badly.
-    #[error("`{line}` {how} after {elapsed:.1?}{}", tail_text(.tail, .log.as_deref()))]
-    Failed {
-        /// The command line, for people.
-        line: String,
-        /// `exited with 2`, `was killed by SIGSEGV`.
-        how: String,
-        /// The exit code where there is one.
-        exit_code: Option<i32>,
-        /// How long it ran.
-        elapsed: Duration,
-        /// Its last lines.
-        tail: Vec<String>,
-        /// All of its output.
-        log: Option<Utf8PathBuf>,
-    },
-    /// Took longer than it may.
-    #[error("`{line}` did not end within {limit:?} and was stopped{}", tail_text(.tail, .log.as_deref()))]
-    Deadline {
-        /// The command line, for people.
-        line: String,
-        /// The limit.
-        limit: Duration,
-        /// Its last lines.
-        tail: Vec<String>,
-        /// All of its output.
-        log: Option<Utf8PathBuf>,
-    },
-    /// Said more than it may.
-    #[error("`{line}` printed more than {CAPTURE_LIMIT} bytes")]
-    TooMuch {
-        /// The command line, for people.
-        line: String,
-    },
-    /// A signal arrived.
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
-}
-
-fn tail_text(tail: &[String], log: Option<&Utf8Path>) -> String {
-    let mut text = String::new();
-    if !tail.is_empty() {
-        text.push_str("; its last lines:\n    ");
-        text.push_str(&tail.join("\n    "));
-    }
-    if let Some(log) = log {
-        text.push_str("\n  whole output: ");
-        text.push_str(log.as_str());
-    }
-    text
-}
-
-impl Diagnose for CommandError {
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Missing { .. } => Exit::MissingTools,
-            Self::Interrupted(interrupted) => interrupted.exit(),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Exit::NoSpace,
-            _ => Exit::Unexpected,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } => "tool-missing",
-            Self::Io { .. } => "tool-io",
-            Self::Failed { .. } => "tool-failed",
-            Self::Deadline { .. } => "tool-deadline",
-            Self::TooMuch { .. } => "tool-output",
-            Self::Interrupted(interrupted) => interrupted.code(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Missing { .. } => vec![
-                "run `kiln doctor --install` (as root), or `kiln doctor` to see the package"
-                    .to_owned(),
-            ],
-            Self::Interrupted(interrupted) => interrupted.hints(),
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// A program on this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tool {
-    path: Utf8PathBuf,
-}
-
-impl Tool {
-    /// Looks for a program by name in [`SEARCH_PATH`].
-    pub fn find(name: &str) -> Result<Self, CommandError> {
-        SEARCH_PATH
-            .split(':')
-            .map(|directory| Utf8Path::new(directory).join(name))
-            .find(|path| is_executable(path))
-            .map(|path| Self { path })
-            .ok_or_else(|| CommandError::Missing {
-                name: name.to_owned(),
-            })
-    }
-
-    /// The program at `path`, which must be absolute.
-    pub fn at(path: &Utf8Path) -> Result<Self, CommandError> {
-        if path.is_absolute() && is_executable(path) {
-            Ok(Self {
-                path: path.to_owned(),
-            })
-        } else {
-            Err(CommandError::Missing {
-                name: path.to_string(),
-            })
-        }
-    }
-
-    /// A program known only inside a sandbox or build root, where this process cannot look.
-    pub fn inside(path: &str) -> Self {
-        Self {
-            path: Utf8PathBuf::from(path),
-        }
-    }
-
-    /// Its absolute path.
-    pub fn path(&self) -> &Utf8Path {
-        &self.path
-    }
-
-    /// The first line of what `--version` prints.
-    pub fn version(&self) -> Result<String, CommandError> {
-        let output = Cmd::new(self)
-            .arg("--version")
-            .deadline(Duration::from_secs(20))
-            .capture()?;
-        let text = String::from_utf8_lossy(&output);
-        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
-    }
-}
-
-fn is_executable(path: &Utf8Path) -> bool {
-    path.is_file() && rustix::fs::access(path.as_std_path(), rustix::fs::Access::EXEC_OK).is_ok()
-}
+/// Most that one program may add to a log, in bytes: far above any honest build, far below a disk.
+const LOG_LIMIT: u64 = 1 << 30;
 
 #[derive(Debug)]
 enum Input {
@@ -214,6 +38,7 @@ pub struct Cmd {
     cwd: Option<Utf8PathBuf>,
     input: Input,
     output: Option<File>,
+    output_limit: Option<u64>,
     log: Option<Utf8PathBuf>,
     deadline: Option<Duration>,
     sandbox: Option<Sandbox>,
@@ -236,6 +61,7 @@ impl Cmd {
             cwd: None,
             input: Input::Null,
             output: None,
+            output_limit: None,
             log: None,
             deadline: None,
             sandbox: None,
@@ -335,7 +161,7 @@ impl Cmd {
                 format!("'{}'", text.replace('\'', r"'\''"))
             }
         };
-        let mut line = quote(self.tool.path.as_str());
+        let mut line = quote(self.tool.path().as_str());
         for arg in &self.args {
             line.push(' ');
             line.push_str(&quote(&arg.to_string_lossy()));
@@ -365,8 +191,11 @@ impl Cmd {
     }
 
     /// Runs it to a good end and returns its standard output.
+    ///
+    /// # Errors
+    /// Also when it prints more than 64 MiB: it is stopped then.
     pub fn capture(mut self) -> Result<Vec<u8>, CommandError> {
-        let (line, log, program) = (self.line(), self.log.clone(), self.tool.path.to_string());
+        let (line, log, program) = (self.line(), self.log.clone(), self.tool.path().to_string());
         let io = |action| {
             let program = program.clone();
             move |source| CommandError::Io {
@@ -377,7 +206,9 @@ impl Cmd {
         };
         let mut output = tempfile::tempfile().map_err(io("keep the output of"))?;
         self.output = Some(output.try_clone().map_err(io("keep the output of"))?);
-        self.execute()?.require_success(line.clone(), log)?;
+        self.output_limit = Some(CAPTURE_LIMIT);
+        let done = self.execute()?;
+        done.require_success(line.clone(), log.clone())?;
         output.rewind().map_err(io("read the output of"))?;
         let mut bytes = Vec::new();
         output
@@ -385,7 +216,12 @@ impl Cmd {
             .read_to_end(&mut bytes)
             .map_err(io("read the output of"))?;
         if bytes.len() as u64 > CAPTURE_LIMIT {
-            return Err(CommandError::TooMuch { line });
+            return Err(CommandError::TooMuch {
+                line,
+                limit: CAPTURE_LIMIT,
+                tail: done.tail,
+                log,
+            });
         }
         Ok(bytes)
     }
@@ -399,7 +235,7 @@ impl Cmd {
 
     /// Starts the program and waits, watching the deadline and the interrupt flag.
     fn execute(self) -> Result<Done, CommandError> {
-        let program = self.tool.path.to_string();
+        let program = self.tool.path().to_string();
         let line = self.line();
         let io = |action| {
             let program = program.clone();
@@ -423,6 +259,14 @@ impl Cmd {
         let log_start = log
             .seek(SeekFrom::End(0))
             .map_err(io("keep the output of"))?;
+        let mut caps = vec![Cap {
+            file: log.try_clone().map_err(io("keep the output of"))?,
+            limit: log_start.saturating_add(LOG_LIMIT),
+        }];
+        if let (Some(file), Some(limit)) = (&self.output, self.output_limit) {
+            let file = file.try_clone().map_err(io("keep the output of"))?;
+            caps.push(Cap { file, limit });
+        }
 
         let started = clock::monotonic();
         let handle = self
@@ -438,10 +282,10 @@ impl Cmd {
         let stopped = if terminal {
             None
         } else {
-            watch(pid, started, deadline)
+            process::watch(pid, started, deadline, &caps)
         };
         if stopped.is_some() {
-            stop_group(pid);
+            process::stop_group(pid);
         } else if !terminal {
             // The leader has ended but is not reaped yet, so its group id cannot be another's:
             // whatever it left running goes now.
@@ -451,12 +295,18 @@ impl Cmd {
         let done = Done {
             status: output.status,
             elapsed: started.elapsed(),
-            tail: tail(&mut log, log_start),
+            tail: process::tail(&mut log, log_start),
         };
         match stopped {
             None => Ok(done),
             Some(Stopped::Interrupted(interrupted)) => Err(interrupted.into()),
             Some(Stopped::Deadline(limit)) => Err(CommandError::Deadline {
+                line,
+                limit,
+                tail: done.tail,
+                log: log_path,
+            }),
+            Some(Stopped::TooMuch(limit)) => Err(CommandError::TooMuch {
                 line,
                 limit,
                 tail: done.tail,
@@ -468,9 +318,9 @@ impl Cmd {
     fn expression(self, log: File) -> io::Result<duct::Expression> {
         let terminal = matches!(self.input, Input::Terminal);
         let (path, args, cwd) = match &self.sandbox {
-            None => (self.tool.path, self.args, self.cwd),
+            None => (self.tool.path().to_owned(), self.args, self.cwd),
             Some(sandbox) => {
-                let (path, args) = sandbox.wrap(&self.tool.path, self.args, self.cwd.as_deref());
+                let (path, args) = sandbox.wrap(self.tool.path(), self.args, self.cwd.as_deref());
                 (path, args, None)
             }
         };
@@ -484,7 +334,7 @@ impl Cmd {
             Input::Null => expression.stdin_null(),
             Input::File(file) => expression.stdin_file(file),
             Input::Bytes(bytes) => expression.stdin_bytes(bytes),
-            Input::Terminal => return Ok(expression.before_spawn(bind_life)),
+            Input::Terminal => return Ok(expression.before_spawn(process::bind_life)),
         };
         expression = match self.output {
             Some(file) => expression.stdout_file(file).stderr_file(log),
@@ -493,132 +343,15 @@ impl Cmd {
         debug_assert!(!terminal);
         Ok(expression.before_spawn(|command| {
             command.process_group(0);
-            bind_life(command)
+            process::bind_life(command)
         }))
     }
-}
-
-/// Makes the kernel kill the child when this process dies, however it dies.
-fn bind_life(command: &mut std::process::Command) -> io::Result<()> {
-    let die_with_us =
-        || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; this is one prctl
-    // system call without allocation.
-    #[expect(
-        unsafe_code,
-        reason = "the standard library offers no safe way to set it"
-    )]
-    unsafe {
-        command.pre_exec(die_with_us);
-    }
-    Ok(())
-}
-
-enum Stopped {
-    Deadline(Duration),
-    Interrupted(Interrupted),
-}
-
-/// Waits until the process has ended (without reaping it), or there is a reason to stop it.
-fn watch(pid: Pid, started: std::time::Instant, deadline: Option<Duration>) -> Option<Stopped> {
-    let mut pause = Duration::from_millis(1);
-    loop {
-        if has_ended(pid) {
-            return None;
-        }
-        if let Err(interrupted) = interrupt::check() {
-            return Some(Stopped::Interrupted(interrupted));
-        }
-        if let Some(limit) = deadline.filter(|limit| started.elapsed() >= *limit) {
-            return Some(Stopped::Deadline(limit));
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
-}
-
-fn has_ended(pid: Pid) -> bool {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // An error means that there is no such child, so nothing to wait for.
-    !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
-}
-
-/// TERM to the whole group, then KILL to what is left.
-fn stop_group(pid: Pid) {
-    let _gone = rustix::process::kill_process_group(pid, Signal::TERM);
-    let asked = clock::monotonic();
-    while asked.elapsed() < GRACE && !has_ended(pid) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
-}
-
-struct Done {
-    status: ExitStatus,
-    elapsed: Duration,
-    tail: Vec<String>,
-}
-
-impl Done {
-    fn require_success(&self, line: String, log: Option<Utf8PathBuf>) -> Result<(), CommandError> {
-        if self.status.success() {
-            Ok(())
-        } else {
-            Err(self.failed(line, log))
-        }
-    }
-
-    fn failed(&self, line: String, log: Option<Utf8PathBuf>) -> CommandError {
-        let how = match (self.status.code(), self.status.signal()) {
-            (Some(code), _) => format!("exited with {code}"),
-            (None, Some(signal)) => {
-                let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
-                format!("was killed by {name}")
-            }
-            (None, None) => "ended in an unknown way".to_owned(),
-        };
-        CommandError::Failed {
-            line,
-            how,
-            exit_code: self.status.code(),
-            elapsed: self.elapsed,
-            tail: self.tail.clone(),
-            log,
-        }
-    }
-}
-
-/// The last lines that were written to the log from `start` on; control characters are shown as
-/// `?`, since the text may come from a hostile archive and goes to a terminal.
-fn tail(log: &mut File, start: u64) -> Vec<String> {
-    const WINDOW: u64 = 16 << 10;
-    let mut read = || -> io::Result<String> {
-        let end = log.seek(SeekFrom::End(0))?;
-        log.seek(SeekFrom::Start(start.max(end.saturating_sub(WINDOW))))?;
-        let mut bytes = Vec::new();
-        log.take(WINDOW).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let Ok(text) = read() else { return Vec::new() };
-    let clean = |line: &str| -> String {
-        line.chars()
-            .take(400)
-            .map(|c| if c.is_control() && c != '\t' { '?' } else { c })
-            .collect()
-    };
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..]
-        .iter()
-        .map(|line| clean(line))
-        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::{Diagnose as _, Exit};
 
     fn sh(script: &str) -> Cmd {
         Cmd::new(&Tool::find("sh").unwrap()).args(["-c", script])

@@ -1,0 +1,299 @@
+//! A workspace on disk: where its files are, and the pipelines in it.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::failure::{Diagnose, Exit};
+use crate::files::{self, FileError};
+use crate::kconfig::{Fragment, FragmentError};
+use crate::spec::{Pipeline, Settings, SpecErrors, nearest};
+
+/// Largest file of a workspace that a person writes, in bytes.
+const TEXT_LIMIT: u64 = 1 << 20;
+
+/// Why a workspace, or a file of it, could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// No `pipelines/` here or above.
+    #[error("`{start}` is not in a workspace: no directory above it has a `pipelines` directory")]
+    None {
+        /// Where the search began.
+        start: Utf8PathBuf,
+    },
+    /// No pipeline of that name.
+    #[error("there is no pipeline `{name}` in `{directory}`{}", suggestion(.nearest.as_deref(), .known))]
+    NoPipeline {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        directory: Utf8PathBuf,
+        /// The nearest name.
+        nearest: Option<String>,
+        /// All names.
+        known: Vec<String>,
+    },
+    /// The file's name and the pipeline's name differ.
+    #[error(
+        "{file}:{line}: the pipeline is named `{name}`, its file `{stem}`: they must agree, since locks and builds are found by name"
+    )]
+    Misnamed {
+        /// The file.
+        file: String,
+        /// Line of the name.
+        line: u64,
+        /// The name inside.
+        name: String,
+        /// The name of the file.
+        stem: String,
+    },
+    /// A pipeline asks for a fragment that is not there.
+    #[error("{at}: there is no fragment `{name}` in `{directory}`{}", suggestion(.nearest.as_deref(), .known))]
+    NoFragment {
+        /// `file:line` of the request.
+        at: String,
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        directory: Utf8PathBuf,
+        /// The nearest name.
+        nearest: Option<String>,
+        /// All names.
+        known: Vec<String>,
+    },
+    /// A file with errors.
+    #[error(transparent)]
+    Spec(#[from] SpecErrors),
+    /// A fragment with errors.
+    #[error(transparent)]
+    Fragment(#[from] FragmentError),
+    /// A file that cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if known.is_empty() => "; there are none".to_owned(),
+        None => format!("; there are {}", known.join(", ")),
+    }
+}
+
+impl Diagnose for WorkspaceError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Spec(error) => error.exit(),
+            Self::Fragment(error) => error.exit(),
+            Self::File(error) => error.exit(),
+            _ => Exit::Usage,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::None { .. } => "no-workspace",
+            Self::NoPipeline { .. } => "no-pipeline",
+            Self::Misnamed { .. } => "pipeline-misnamed",
+            Self::NoFragment { .. } => "no-fragment",
+            Self::Spec(error) => error.code(),
+            Self::Fragment(error) => error.code(),
+            Self::File(error) => error.code(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::None { .. } => {
+                vec!["make a workspace with `kiln init DIR`, or name one with `-C DIR`".to_owned()]
+            }
+            Self::Spec(error) => error.hints(),
+            Self::Fragment(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A directory with `pipelines/`, and what `kiln.yaml` says about it.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    root: Utf8PathBuf,
+    settings: Settings,
+}
+
+/// A pipeline and its file.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What the file says.
+    pub spec: Pipeline,
+    /// The file's name for messages, from the workspace's directory where it lies in it.
+    pub file: String,
+}
+
+impl Loaded {
+    /// The pipeline's name, which is the line of its builds.
+    pub fn name(&self) -> &str {
+        self.spec.name.value.as_str()
+    }
+}
+
+impl Workspace {
+    /// The workspace that `start` lies in: the nearest directory with `pipelines/`.
+    pub fn find(start: &Utf8Path) -> Result<Self, WorkspaceError> {
+        let start = start.canonicalize_utf8().map_err(|source| FileError::Io {
+            action: "find",
+            path: start.to_owned(),
+            source,
+        })?;
+        let root = start
+            .ancestors()
+            .find(|directory| directory.join("pipelines").is_dir())
+            .ok_or_else(|| WorkspaceError::None {
+                start: start.clone(),
+            })?
+            .to_owned();
+        let file = root.join("kiln.yaml");
+        let settings = if file.exists() {
+            Settings::parse("kiln.yaml", &files::read_text(&file, TEXT_LIMIT)?)?
+        } else {
+            Settings::default()
+        };
+        Ok(Self { root, settings })
+    }
+
+    /// Its directory, absolute.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+
+    /// What `kiln.yaml` says.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where kiln keeps what can be made again: store, runs, object trees.
+    pub fn dot_kiln(&self) -> Utf8PathBuf {
+        self.root.join(".kiln")
+    }
+
+    /// Where runs are kept.
+    pub fn runs(&self) -> Utf8PathBuf {
+        self.dot_kiln().join("runs")
+    }
+
+    /// The store, unless `KILN_STORE` names another.
+    pub fn store(&self) -> Utf8PathBuf {
+        match &self.settings.store {
+            Some(path) => self.root.join(&path.value),
+            None => self.dot_kiln().join("store"),
+        }
+    }
+
+    /// Where pipelines and their locks are.
+    pub fn pipelines(&self) -> Utf8PathBuf {
+        self.root.join("pipelines")
+    }
+
+    /// Where the pinned certificates are.
+    pub fn keys(&self) -> Utf8PathBuf {
+        self.root.join("keys")
+    }
+
+    /// Where fragments are.
+    pub fn fragments(&self) -> Utf8PathBuf {
+        self.root.join("config-fragments")
+    }
+
+    /// Names of all pipelines, sorted.
+    pub fn pipeline_names(&self) -> Result<Vec<String>, FileError> {
+        let names = files::list(&self.pipelines())?;
+        let stems = names.iter().filter_map(|name| name.strip_suffix(".yaml"));
+        Ok(stems
+            .filter(|stem| *stem != "channels")
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Reads a pipeline, given by name or by path.
+    pub fn pipeline(&self, name: &str) -> Result<Loaded, WorkspaceError> {
+        let by_path = name.contains('/') || name.ends_with(".yaml");
+        let path = if by_path {
+            Utf8PathBuf::from(name)
+        } else {
+            self.pipelines().join(format!("{name}.yaml"))
+        };
+        if !by_path && !path.is_file() {
+            let known = self.pipeline_names()?;
+            let nearest = nearest(name, known.iter().map(String::as_str));
+            let (name, directory) = (name.to_owned(), self.pipelines());
+            return Err(WorkspaceError::NoPipeline {
+                name,
+                directory,
+                nearest,
+                known,
+            });
+        }
+        let file = self.shown(&path);
+        let spec = Pipeline::parse(&file, &files::read_text(&path, TEXT_LIMIT)?)?;
+        let stem = path.file_stem().unwrap_or_default();
+        if stem != spec.name.value.as_str() {
+            return Err(WorkspaceError::Misnamed {
+                file,
+                line: spec.name.referenced.line(),
+                name: spec.name.value.to_string(),
+                stem: stem.to_owned(),
+            });
+        }
+        Ok(Loaded { spec, file })
+    }
+
+    /// Reads the fragments of a pipeline, in merge order.
+    pub fn fragments_of(&self, pipeline: &Loaded) -> Result<Vec<Fragment>, WorkspaceError> {
+        pipeline
+            .spec
+            .config
+            .fragments
+            .iter()
+            .map(|name| {
+                let at = format!("{}:{}", pipeline.file, name.referenced.line());
+                self.fragment(&name.value, &at)
+            })
+            .collect()
+    }
+
+    /// Reads one fragment, given by name or by path; `at` says who asks.
+    pub fn fragment(&self, name: &str, at: &str) -> Result<Fragment, WorkspaceError> {
+        let path = self.fragment_path(name);
+        if !path.is_file() {
+            let known: Vec<String> = files::list(&self.fragments())
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|file| file.strip_suffix(".config"))
+                .map(str::to_owned)
+                .collect();
+            let nearest = nearest(name, known.iter().map(String::as_str));
+            let (at, name, directory) = (at.to_owned(), name.to_owned(), self.fragments());
+            return Err(WorkspaceError::NoFragment {
+                at,
+                name,
+                directory,
+                nearest,
+                known,
+            });
+        }
+        Ok(Fragment::load(&path, &self.shown(&path))?)
+    }
+
+    /// Where a fragment's text is.
+    pub fn fragment_path(&self, name: &str) -> Utf8PathBuf {
+        if name.contains('/') || name.ends_with(".config") {
+            self.root.join(name)
+        } else {
+            self.fragments().join(format!("{name}.config"))
+        }
+    }
+
+    /// A path as messages show it: from the workspace's directory where it lies in it.
+    pub fn shown(&self, path: &Utf8Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).to_string()
+    }
+}

@@ -1,0 +1,24 @@
+//! The files that people write: pipelines, channels, `kiln.yaml`, collateral lists.
+//!
+//! Each file format is one table of keys ([`shape::Shape`]). The table checks a file, finding every
+//! error in it at once and naming the place and the nearest known word; it is also the source of
+//! the JSON Schema for editors. Only a file that passed becomes a typed value.
+
+pub mod channels;
+mod collateral;
+mod error;
+pub mod kinds;
+pub mod pipeline;
+pub mod shape;
+pub mod workspace;
+pub mod yaml;
+
+pub use channels::Channels;
+pub use collateral::{Allowed, Collateral, SHAPE as COLLATERAL_SHAPE};
+pub use error::{At, Problem, SpecError, SpecErrors, nearest};
+pub use pipeline::{
+    Arch, AssertValue, Assertion, Base, Build, CollateralRef, Compress, Config, Keys, Launcher,
+    Packages, Pipeline, Root, Source, Trim,
+};
+pub use workspace::{MirrorSettings, Settings};
+pub use yaml::{Spanned, from_str};
