@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 
 use crate::kernel::Release;
+use crate::spec::pipeline::Packages as PackageOptions;
 
 /// Name of the source package that the `.deb`s say they come from. The build profiles contain it
 /// (`pkg.SOURCE.nokerneldbg`), so both are derived from this one constant.
@@ -53,48 +54,6 @@ impl Places {
 
 /// Name of the object tree below the output directory.
 pub(crate) const TREE: &str = "tree";
-
-/// How the members of a `.deb` are compressed. Only compressors whose bytes do not depend on the
-/// number of threads: zstd's do (`DPKG_DEB_THREADS_MAX` 1 against 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compress {
-    /// `xz`, small and slow.
-    #[default]
-    Xz,
-    /// `gzip`, quick.
-    Gzip,
-}
-
-impl Compress {
-    /// The word that `KDEB_COMPRESS` takes.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Xz => "xz",
-            Self::Gzip => "gzip",
-        }
-    }
-}
-
-/// What to package beside the kernel image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PackageOptions {
-    /// `linux-headers-RELEASE`, for modules built elsewhere.
-    pub headers: bool,
-    /// `linux-image-RELEASE-dbg`, the unstripped kernel and modules; several times as large.
-    pub debug: bool,
-    /// How the packages are compressed.
-    pub compress: Compress,
-}
-
-impl Default for PackageOptions {
-    fn default() -> Self {
-        Self {
-            headers: true,
-            debug: false,
-            compress: Compress::Xz,
-        }
-    }
-}
 
 /// The Debian version of the packages: `6.18.40-12`, `7.3~rc1-2`.
 ///
@@ -200,6 +159,7 @@ fn date_text(epoch: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::pipeline::Compress;
 
     fn environment() -> Environment {
         Environment::new(

@@ -13,11 +13,12 @@ use jiff::Timestamp;
 use crate::command::{Cmd, CommandError, Tool};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
-use crate::kbuild::environment::{Environment, PackageOptions, Places, TREE};
+use crate::kbuild::environment::{Environment, Places, TREE};
 use crate::kbuild::shim::StandIn;
 use crate::kbuild::warnings::{KconfigWarning, warnings};
 use crate::kernel::Release;
 use crate::sandbox::{Isolation, Sandbox};
+use crate::spec::pipeline::Packages as PackageOptions;
 
 /// Name of the output directory below that of the build.
 const OUT: &str = "out";

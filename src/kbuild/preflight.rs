@@ -8,7 +8,7 @@ use crate::command::Tool;
 use crate::dotconfig::{DotConfig, Value};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
-use crate::kbuild::environment::{PackageOptions, package_version};
+use crate::kbuild::environment::package_version;
 use crate::kbuild::estimate::Estimate;
 use crate::kbuild::needs::{NEEDS, Need, Needed};
 use crate::kernel::{Release, UTS_RELEASE_MAX};
@@ -218,8 +218,6 @@ pub struct Plan<'a> {
     pub config: &'a DotConfig,
     /// The kernel's name.
     pub release: &'a Release,
-    /// Which packages.
-    pub options: PackageOptions,
     /// The source tree.
     pub source: &'a Utf8Path,
     /// The directory of the build; its file system must have the space.
