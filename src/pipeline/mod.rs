@@ -1,4 +1,6 @@
 //! Strings the stages together: times them, logs them, and decides nothing about file contents.
 
+pub mod locked;
 pub mod run;
+pub mod session;
 pub mod workspace;

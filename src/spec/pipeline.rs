@@ -237,6 +237,15 @@ pub enum Arch {
     X86_64,
 }
 
+impl Arch {
+    /// The word for it in a pipeline and in a lock.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+        }
+    }
+}
+
 /// The environment that a build runs in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -244,6 +253,15 @@ pub enum Root {
     /// The host's own tools; what comes out is marked and cannot be published.
     #[default]
     Host,
+}
+
+impl Root {
+    /// The word for it in a pipeline and in a lock.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+        }
+    }
 }
 
 /// What compilers are started through.

@@ -1,0 +1,399 @@
+//! Locks on disk: reading them, and carrying them over to what the workspace's files say today.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::digest::Sha256;
+use crate::failure::{Diagnose, Exit, Failure};
+use crate::files::{self, FileError};
+use crate::proof::lock::{self, Inputs, Lock};
+use crate::spec;
+
+/// Largest lock, base config or module list that is read, in bytes.
+const LIMIT: u64 = 4 << 20;
+
+/// Why there is no usable lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockedError {
+    /// Never resolved.
+    #[error("pipeline `{pipeline}` has no lock: `{path}` does not exist")]
+    Absent {
+        /// The pipeline.
+        pipeline: String,
+        /// Where the lock would be.
+        path: Utf8PathBuf,
+    },
+    /// What the pipeline asks for is not what was resolved.
+    #[error(
+        "the lock of `{pipeline}` was made for another {what}: the pipeline says {wanted}, the lock {locked}"
+    )]
+    Behind {
+        /// The pipeline.
+        pipeline: String,
+        /// What differs.
+        what: &'static str,
+        /// In the pipeline file.
+        wanted: String,
+        /// In the lock.
+        locked: String,
+    },
+    /// Files changed, and the caller allows no new lock.
+    #[error("the lock of `{pipeline}` is behind the workspace's files: {}", .changed.join(", "))]
+    Frozen {
+        /// The pipeline.
+        pipeline: String,
+        /// What changed.
+        changed: Vec<String>,
+    },
+    /// The kept base config is not the locked one.
+    #[error(
+        "`{path}` is not the base config that the lock names: expected sha256 {expected}, found {found}"
+    )]
+    Base {
+        /// The kept file.
+        path: Utf8PathBuf,
+        /// In the lock.
+        expected: Sha256,
+        /// Of the file.
+        found: Sha256,
+    },
+}
+
+impl Diagnose for LockedError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Base { .. } => Exit::NotVerified,
+            _ => Exit::Usage,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Absent { .. } => "lock-absent",
+            Self::Behind { .. } => "lock-behind",
+            Self::Frozen { .. } => "lock-frozen",
+            Self::Base { .. } => "base-changed",
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Absent { pipeline, .. } | Self::Behind { pipeline, .. } => {
+                vec![format!("run `kiln resolve {pipeline}`")]
+            }
+            Self::Frozen { pipeline, .. } => vec![format!(
+                "run `kiln build {pipeline}` without `--locked`, and commit the lock it writes"
+            )],
+            Self::Base { .. } => vec![
+                "take the kept file back from version control; `kiln resolve` writes both anew"
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Where the lock of a pipeline is.
+    pub fn lock_path(&self, pipeline: &Loaded) -> Utf8PathBuf {
+        self.locks.join(format!("{}.lock.json", pipeline.name()))
+    }
+
+    /// Where the bytes of its base config are kept.
+    pub fn base_path(&self, pipeline: &Loaded) -> Utf8PathBuf {
+        self.locks.join(format!("{}.base.config", pipeline.name()))
+    }
+
+    /// The committed lock, if there is one.
+    pub fn lock_if_any(&self, pipeline: &Loaded) -> Result<Option<Lock>, Failure> {
+        let path = self.lock_path(pipeline);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = files::read_text(&path, LIMIT)?;
+        Ok(Some(Lock::parse(&self.workspace.shown(&path), &text)?))
+    }
+
+    /// The committed lock.
+    pub fn lock(&self, pipeline: &Loaded) -> Result<Lock, Failure> {
+        self.lock_if_any(pipeline)?.ok_or_else(|| {
+            let (pipeline, path) = (pipeline.name().to_owned(), self.lock_path(pipeline));
+            LockedError::Absent { pipeline, path }.into()
+        })
+    }
+
+    /// The kept bytes of the locked base config; `None` where a target of the tree makes it.
+    pub fn kept_base(&self, pipeline: &Loaded, lock: &Lock) -> Result<Option<String>, Failure> {
+        let Some(expected) = lock.inputs.base.config() else {
+            return Ok(None);
+        };
+        let path = self.base_path(pipeline);
+        let text = files::read_text(&path, LIMIT)?;
+        let found = Sha256::of(text.as_bytes());
+        if found != expected.sha256 {
+            return Err(LockedError::Base {
+                path,
+                expected: expected.sha256,
+                found,
+            }
+            .into());
+        }
+        Ok(Some(text))
+    }
+
+    /// The inputs of today's files on the locked source and base, and what changed since the lock.
+    ///
+    /// # Errors
+    /// Where source or base themselves are others than the pipeline asks for: only a resolve can
+    /// settle that.
+    pub fn carry_over(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+    ) -> Result<(Inputs, Vec<String>), Failure> {
+        check_source(pipeline, &lock.inputs)?;
+        check_base(pipeline, &lock.inputs)?;
+        let inputs = self.inputs(
+            pipeline,
+            Proven {
+                version: lock.inputs.version,
+                source: lock.inputs.source.clone(),
+                source_date_epoch: lock.inputs.source_date_epoch,
+                base: lock.inputs.base.clone(),
+            },
+        )?;
+        let changed = differences(&lock.inputs, &inputs);
+        Ok((inputs, changed))
+    }
+
+    /// The inputs that the workspace's files and a proven source give together.
+    pub(super) fn inputs(&self, pipeline: &Loaded, proven: Proven) -> Result<Inputs, Failure> {
+        let spec = &pipeline.spec;
+        let mut fragments = Vec::new();
+        for name in &spec.config.fragments {
+            let path = self.workspace.fragment_path(&name.value);
+            // Parsed here too, so that a lock never names a fragment that cannot be read.
+            let at = format!("{}:{}", pipeline.file, name.referenced.line());
+            self.workspace.fragment(&name.value, &at)?;
+            let (sha256, _bytes) = files::hash(&path)?;
+            fragments.push(lock::Fragment {
+                name: name.value.clone(),
+                sha256,
+            });
+        }
+        let assertions = spec
+            .config
+            .assertions
+            .iter()
+            .map(|assertion| (assertion.symbol.clone(), assertion.value.to_string()))
+            .collect::<BTreeMap<_, _>>();
+        let trim = match &spec.config.trim {
+            spec::Trim::None => None,
+            spec::Trim::ModulesOff => Some(lock::Trim::ModulesOff),
+            spec::Trim::Lsmod(path) => {
+                let (sha256, _bytes) = files::hash(&self.workspace.root().join(path))?;
+                Some(lock::Trim::Lsmod { sha256 })
+            }
+        };
+        Ok(Inputs {
+            recipe: lock::RECIPE,
+            line: spec.name.value.clone(),
+            version: proven.version,
+            source: proven.source,
+            source_date_epoch: proven.source_date_epoch,
+            base: proven.base,
+            trim,
+            fragments,
+            assertions,
+            arch: spec.build.arch.as_str().to_owned(),
+            root: spec.build.root.as_str().to_owned(),
+            packages: lock::Packages {
+                headers: spec.packages.headers,
+                debug: spec.packages.debug,
+                compress: spec.packages.compress.as_str().to_owned(),
+            },
+        })
+    }
+
+    /// Writes a lock, and the bytes of the base it names before it.
+    pub(super) fn write_lock(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        base: Option<&[u8]>,
+    ) -> Result<(), Failure> {
+        if let Some(base) = base {
+            files::write(&self.base_path(pipeline), base)?;
+        }
+        files::write(&self.lock_path(pipeline), &lock.to_text()?)?;
+        Ok(())
+    }
+}
+
+/// What a resolve has proven about a release.
+#[derive(Debug, Clone)]
+pub(super) struct Proven {
+    pub(super) version: crate::kernel::Version,
+    pub(super) source: lock::Source,
+    pub(super) source_date_epoch: i64,
+    pub(super) base: lock::Base,
+}
+
+fn behind(pipeline: &Loaded, what: &'static str, wanted: String, locked: String) -> Failure {
+    LockedError::Behind {
+        pipeline: pipeline.name().to_owned(),
+        what,
+        wanted,
+        locked,
+    }
+    .into()
+}
+
+fn check_source(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
+    let series = pipeline.spec.series.value;
+    if series != locked.version.series {
+        return Err(behind(
+            pipeline,
+            "series",
+            series.to_string(),
+            locked.version.series.to_string(),
+        ));
+    }
+    let wanted = match &pipeline.spec.source.value {
+        spec::Source::KernelOrg {} | spec::Source::Dir(_) => "kernel.org's layout".to_owned(),
+        spec::Source::Debian { package } => format!("package {package}"),
+    };
+    let found = match &locked.source {
+        lock::Source::KernelOrg { .. } => "kernel.org's layout".to_owned(),
+        lock::Source::Debian { package, .. } => format!("package {package}"),
+    };
+    if wanted == found {
+        Ok(())
+    } else {
+        Err(behind(pipeline, "source", wanted, found))
+    }
+}
+
+fn check_base(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
+    let wanted = match &pipeline.spec.config.base.value {
+        spec::Base::Debian { package, flavour } => format!("{flavour} of {package}"),
+        spec::Base::File { path, sha256, .. } => format!("{path} with sha256 {sha256}"),
+        spec::Base::Target(target) => format!("make {target}"),
+    };
+    let found = match &locked.base {
+        lock::Base::Debian {
+            package, flavour, ..
+        } => format!("{flavour} of {package}"),
+        lock::Base::File { path, config } => format!("{path} with sha256 {}", config.sha256),
+        lock::Base::Target { target } => format!("make {target}"),
+    };
+    if wanted == found {
+        Ok(())
+    } else {
+        Err(behind(pipeline, "base config", wanted, found))
+    }
+}
+
+/// What differs between two sets of inputs, in words.
+pub(super) fn differences(old: &Inputs, new: &Inputs) -> Vec<String> {
+    let mut changed = Vec::new();
+    let mut note = |differs: bool, what: String| {
+        if differs {
+            changed.push(what);
+        }
+    };
+    note(
+        old.version != new.version,
+        format!("release {} -> {}", old.version, new.version),
+    );
+    note(
+        old.version == new.version && old.source != new.source,
+        "source".to_owned(),
+    );
+    note(old.base != new.base, "base config".to_owned());
+    for fragment in &new.fragments {
+        let known = old.fragments.iter().find(|f| f.name == fragment.name);
+        note(
+            known.is_none_or(|f| f.sha256 != fragment.sha256),
+            format!("fragment {}", fragment.name),
+        );
+    }
+    for fragment in &old.fragments {
+        let gone = new.fragments.iter().all(|f| f.name != fragment.name);
+        note(gone, format!("fragment {} (dropped)", fragment.name));
+    }
+    let names = |inputs: &Inputs| {
+        inputs
+            .fragments
+            .iter()
+            .map(|f| f.name.clone())
+            .collect::<Vec<_>>()
+    };
+    note(
+        changed_order(&names(old), &names(new)),
+        "order of fragments".to_owned(),
+    );
+    note(old.trim != new.trim, "trim".to_owned());
+    note(old.assertions != new.assertions, "assertions".to_owned());
+    note(old.packages != new.packages, "packages".to_owned());
+    note(
+        (&old.arch, &old.root) != (&new.arch, &new.root),
+        "build settings".to_owned(),
+    );
+    note(old.recipe != new.recipe, "kiln's own recipe".to_owned());
+    changed
+}
+
+fn changed_order(old: &[String], new: &[String]) -> bool {
+    let common = |list: &[String], other: &[String]| {
+        list.iter()
+            .filter(|name| other.contains(name))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    common(old, new) != common(new, old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::lock::tests::inputs;
+
+    #[test]
+    fn differences_are_named() {
+        let old = inputs();
+        assert_eq!(differences(&old, &old), Vec::<String>::new());
+        let mut new = inputs();
+        new.version = "6.18.41".parse().unwrap();
+        new.fragments[0].sha256 = Sha256::of(b"other");
+        new.fragments.push(lock::Fragment {
+            name: "latency".to_owned(),
+            sha256: Sha256::of(b"l"),
+        });
+        new.packages.headers = false;
+        assert_eq!(
+            differences(&old, &new),
+            [
+                "release 6.18.40 -> 6.18.41",
+                "fragment guest",
+                "fragment latency",
+                "packages"
+            ]
+        );
+        assert_eq!(differences(&new, &old)[2], "fragment latency (dropped)");
+    }
+
+    #[test]
+    fn an_exchange_of_two_fragments_is_a_change() {
+        let mut old = inputs();
+        old.fragments.push(lock::Fragment {
+            name: "latency".to_owned(),
+            sha256: Sha256::of(b"l"),
+        });
+        let mut new = old.clone();
+        new.fragments.reverse();
+        assert_eq!(differences(&old, &new), ["order of fragments"]);
+    }
+}
