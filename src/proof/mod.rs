@@ -4,5 +4,6 @@
 //! numbers are refused, never ignored.
 
 pub mod canonical;
+pub mod envelope;
 pub mod lock;
 pub mod manifest;
