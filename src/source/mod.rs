@@ -1,6 +1,7 @@
 //! Getting a kernel's source, and proving that it is the one its maintainers released.
 
 mod armor;
+pub mod checksums;
 pub mod identity;
 pub mod keyring;
 pub mod mirror;
