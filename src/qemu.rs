@@ -93,8 +93,16 @@ pub struct Probe {
     pub reason: Option<String>,
 }
 
-/// Chooses an accelerator by running a guest of six instructions: a `/dev/kvm` may exist and refuse
-/// to open, or open and never run anything.
+/// The processor's model: all that the accelerator can do. Under TCG that includes SMT and a
+/// last-level cache for each die, which the AMD models lack there (no topoext).
+pub const CPU: &str = "max";
+
+/// Chooses an accelerator by running a guest of six instructions, on the machine and processor that
+/// guests get: a `/dev/kvm` may exist and refuse to open, or open and never run anything, or (seen
+/// in a virtual machine) run the oldest processor model and abort on `max`.
+///
+/// It is no proof: in that virtual machine the oldest model ran these instructions, and hung in the
+/// first ones of a kernel. So a guest that hangs under KVM is worth a second try under TCG.
 pub fn probe() -> Result<Probe, GuestError> {
     let tcg = |reason: &str| Probe {
         accel: Accel::Tcg,
@@ -108,7 +116,7 @@ pub fn probe() -> Result<Probe, GuestError> {
     if rustix::fs::access(kvm.as_std_path(), access).is_err() {
         return Ok(tcg("/dev/kvm is not open to this user"));
     }
-    match probe_guest(Accel::Kvm) {
+    match works(Accel::Kvm) {
         Ok(true) => Ok(Probe {
             accel: Accel::Kvm,
             reason: None,
@@ -126,8 +134,11 @@ pub fn probe() -> Result<Probe, GuestError> {
 
 /// Runs the probe's guest: firmware whose reset vector counts down from 65535, then writes to the
 /// debug-exit port. Whether it came that far.
-fn probe_guest(accel: Accel) -> Result<bool, GuestError> {
-    /// `0F FF` doubled and with its lowest bit set: how the device turns a value into an exit code.
+///
+/// # Errors
+/// Where QEMU is missing or does not end in time.
+pub fn works(accel: Accel) -> Result<bool, GuestError> {
+    /// 16 doubled, with the lowest bit set: how the device turns a value into an exit code.
     const EXIT_CODE: i32 = 33;
     /// xor cx,cx; dec cx; jnz -3; mov al,16; out 0xf4,al; hlt.
     const CODE: [u8; 10] = [0x31, 0xc9, 0x49, 0x75, 0xfd, 0xb0, 0x10, 0xe6, 0xf4, 0xf4];
@@ -145,8 +156,8 @@ fn probe_guest(accel: Accel) -> Result<bool, GuestError> {
     files::write(&path, &firmware)?;
     let code = Cmd::new(&Tool::find(PROGRAM)?)
         .args(["-nodefaults", "-no-user-config", "-display", "none"])
-        .args(["-machine", &format!("pc,accel={}", accel.as_str())])
-        .args(["-m", "16", "-bios", path.as_str()])
+        .args(["-machine", &format!("q35,accel={}", accel.as_str())])
+        .args(["-cpu", CPU, "-m", "16", "-bios", path.as_str()])
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
         .deadline(PROBE_DEADLINE)
         .status()?;
@@ -192,8 +203,7 @@ pub struct Drive {
 pub struct Guest {
     /// What runs it.
     pub accel: Accel,
-    /// The processor's model. `max` shows all that the accelerator can do; under TCG that includes
-    /// SMT and a last-level cache for each die, which the AMD models lack there (no topoext).
+    /// The processor's model; [`CPU`] unless there is a reason.
     pub cpu: String,
     /// Its processors.
     pub smp: Smp,
@@ -222,7 +232,7 @@ impl Guest {
     pub fn new(accel: Accel, console: impl Into<Utf8PathBuf>) -> Self {
         Self {
             accel,
-            cpu: "max".to_owned(),
+            cpu: CPU.to_owned(),
             smp: Smp::ONE,
             memory_mib: 512,
             kernel: None,

@@ -173,6 +173,11 @@ pub enum BootFailure {
 }
 
 impl BootFailure {
+    /// Whether the host's virtualisation could have caused it: no word of the kernel tells of it.
+    pub const fn may_be_the_hosts(&self) -> bool {
+        matches!(self, Self::Hang { .. } | Self::Died(_))
+    }
+
     /// A stable word for machines.
     pub const fn code(&self) -> &'static str {
         match self {
