@@ -1,5 +1,6 @@
 //! kiln builds Linux kernels that a fleet can trust to be boring.
 
+pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod digest;
@@ -19,3 +20,4 @@ pub mod sandbox;
 pub mod source;
 pub mod spec;
 pub mod store;
+pub mod ui;

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `kiln`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kiln::cli::kiln()
+}

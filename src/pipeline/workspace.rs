@@ -139,6 +139,17 @@ impl Loaded {
 impl Workspace {
     /// The workspace that `start` lies in: the nearest directory with `pipelines/`.
     pub fn find(start: &Utf8Path) -> Result<Self, WorkspaceError> {
+        let mut workspace = Self::find_root(start)?;
+        let file = workspace.root.join("kiln.yaml");
+        if file.exists() {
+            let text = files::read_text(&file, TEXT_LIMIT)?;
+            workspace.settings = Settings::parse("kiln.yaml", &text)?;
+        }
+        Ok(workspace)
+    }
+
+    /// The same without reading `kiln.yaml`: settings are those of an empty one.
+    pub(super) fn find_root(start: &Utf8Path) -> Result<Self, WorkspaceError> {
         let start = start.canonicalize_utf8().map_err(|source| FileError::Io {
             action: "find",
             path: start.to_owned(),
@@ -151,13 +162,10 @@ impl Workspace {
                 start: start.clone(),
             })?
             .to_owned();
-        let file = root.join("kiln.yaml");
-        let settings = if file.exists() {
-            Settings::parse("kiln.yaml", &files::read_text(&file, TEXT_LIMIT)?)?
-        } else {
-            Settings::default()
-        };
-        Ok(Self { root, settings })
+        Ok(Self {
+            root,
+            settings: Settings::default(),
+        })
     }
 
     /// Its directory, absolute.

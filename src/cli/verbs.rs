@@ -1,0 +1,73 @@
+//! The table of verbs. What is not here is not a verb; what is here works.
+
+use clap::{ArgMatches, Command};
+
+use super::context::{Context, Format};
+use crate::failure::{Exit, Failure};
+
+/// One verb, and all that is told about it.
+#[derive(Debug)]
+pub struct Verb {
+    /// Noun and verb, or the verb alone.
+    pub path: &'static [&'static str],
+    /// What it does: an imperative sentence without its period.
+    pub summary: &'static str,
+    /// What else is worth knowing; may be empty.
+    pub detail: &'static str,
+    /// Whether it writes anything beside its own cache and records.
+    pub writes: bool,
+    /// The formats that it answers in.
+    pub formats: &'static [Format],
+    /// The exit codes that it has beside those of every verb (0, 1, 2, 130, 143).
+    pub exits: &'static [Exit],
+    /// Commands to try; each is parsed by a test.
+    pub examples: &'static [Example],
+    /// Adds its arguments.
+    pub args: fn(Command) -> Command,
+    /// Does it.
+    pub run: fn(&Context, &ArgMatches) -> Result<Exit, Failure>,
+}
+
+impl Verb {
+    /// Its words: `config check`.
+    pub fn name(&self) -> String {
+        self.path.join(" ")
+    }
+}
+
+/// A command to try.
+#[derive(Debug, Clone, Copy)]
+pub struct Example {
+    /// The whole command line.
+    pub line: &'static str,
+    /// What it does, in a few words.
+    pub says: &'static str,
+}
+
+/// Both formats.
+pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
+
+/// Nouns that group verbs, with what they are.
+pub const NOUNS: &[(&str, &str)] = &[];
+
+/// Every verb, in the order of help.
+pub static VERBS: &[&Verb] = &[
+    &super::init::VERB,
+    &super::check::VERB,
+    &super::doctor::VERB,
+    &super::schema::VERB,
+    &super::completions::VERB,
+    &super::man::VERB,
+];
+
+/// The verb that was parsed, and its own matches.
+pub(super) fn find(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
+    let mut path = Vec::new();
+    let mut inner = matches;
+    while let Some((name, next)) = inner.subcommand() {
+        path.push(name);
+        inner = next;
+    }
+    let verb = VERBS.iter().find(|verb| verb.path == path)?;
+    Some((verb, inner))
+}

@@ -1,0 +1,15 @@
+//! How things are shown: text for people, JSON for machines, progress while work runs.
+//!
+//! Findings and reports are data; everything here is a function of them. Nothing in this room
+//! decides anything.
+
+mod answer;
+mod failure;
+pub mod progress;
+mod style;
+mod table;
+
+pub use answer::{Answer, Text};
+pub use failure::{failure_json, failure_text};
+pub use style::{Style, Tone};
+pub use table::Table;
