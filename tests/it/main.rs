@@ -37,9 +37,12 @@ mod dependencies;
 mod fetch;
 mod files;
 mod harness;
+mod mission;
 mod sandbox;
 mod signature;
 mod store;
+mod tour;
+mod words;
 
 use std::process::ExitCode;
 
@@ -58,6 +61,8 @@ fn all() -> Vec<Case> {
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(store::cases());
+    cases.extend(tour::cases());
+    cases.extend(words::cases());
     cases
 }
 
@@ -74,5 +79,8 @@ fn main() -> ExitCode {
     if let Some(code) = support::child::play_part(&parts()) {
         return code;
     }
-    case::run(all())
+    let mut cases = all();
+    let names = cases.iter().map(|case| case.name().to_owned()).collect();
+    cases.extend(mission::cases(names));
+    case::run(cases)
 }

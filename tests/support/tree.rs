@@ -31,7 +31,8 @@ pub fn own_files() -> Result<Vec<Utf8PathBuf>, Stop> {
     let mut found = Vec::new();
     let enter = |path: &Utf8Path| !matches!(path.file_name(), Some("target" | ".git" | ".kiln"));
     walk(root, &enter, &mut |path, is_dir| {
-        if !is_dir {
+        // A second work tree has a file `.git` that points to the first.
+        if !is_dir && path.file_name() != Some(".git") {
             found.push(path.strip_prefix(root).unwrap_or(path).to_owned());
         }
     })?;

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Location, LocationError> {
-        Location::parse(text, Utf8Path::new("/work"))
+        Location::parse(text, Utf8Path::new("/data"))
     }
 
     #[test]
@@ -130,9 +130,9 @@ mod tests {
             ),
             ("http://m:80/", "http://m/v6.x/l"),
             ("/srv/mirror", "/srv/mirror/v6.x/l"),
-            ("mirror", "/work/mirror/v6.x/l"),
+            ("mirror", "/data/mirror/v6.x/l"),
             ("file:///srv/mirror", "/srv/mirror/v6.x/l"),
-            ("a:b/mirror", "/work/a:b/mirror/v6.x/l"),
+            ("a:b/mirror", "/data/a:b/mirror/v6.x/l"),
         ] {
             assert_eq!(parse(text).unwrap().join("v6.x/l").to_string(), file);
         }
