@@ -38,6 +38,7 @@ mod fetch;
 mod files;
 mod harness;
 mod mission;
+mod kbuild;
 mod sandbox;
 mod signature;
 mod store;
@@ -58,6 +59,7 @@ fn all() -> Vec<Case> {
     cases.extend(fetch::cases());
     cases.extend(files::cases());
     cases.extend(harness::cases());
+    cases.extend(kbuild::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(store::cases());

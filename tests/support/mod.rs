@@ -3,6 +3,7 @@
 pub mod case;
 pub mod child;
 pub mod env;
+pub mod fake_kernel;
 pub mod keys;
 pub mod mirror;
 pub mod redact;

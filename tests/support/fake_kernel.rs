@@ -1,0 +1,63 @@
+//! A source tree that answers like a kernel's, in a second, and goes wrong on request.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use kiln::kbuild::make::{Kbuild, Setup};
+use kiln::sandbox::Isolation;
+
+use super::env::KILN;
+use super::{Env, Stop};
+
+/// SOURCE_DATE_EPOCH of its builds: 2026-06-01 07:46:40 UTC.
+pub const EPOCH: i64 = 1_780_300_000;
+
+/// A tree and a place to build it in.
+pub struct FakeKernel {
+    source: Utf8PathBuf,
+    dir: Utf8PathBuf,
+    isolation: Isolation,
+}
+
+impl FakeKernel {
+    /// Writes the tree below the workspace of `env`.
+    pub fn new(env: &Env, isolation: Isolation) -> Result<Self, Stop> {
+        env.write("linux/Makefile", include_str!("fake-kernel/Makefile"))?;
+        env.write("linux/package.sh", include_str!("fake-kernel/package.sh"))?;
+        Ok(Self {
+            source: env.path("linux"),
+            dir: env.path("build"),
+            isolation,
+        })
+    }
+
+    /// The same for a child of a test, which finds the tree already written.
+    pub fn at(workspace: &Utf8Path, isolation: Isolation) -> Self {
+        Self {
+            source: workspace.join("linux"),
+            dir: workspace.join("build"),
+            isolation,
+        }
+    }
+
+    /// Makes ready to build it.
+    pub fn kbuild(&self) -> Result<Kbuild, Stop> {
+        Ok(Kbuild::new(&Setup {
+            source: &self.source,
+            dir: &self.dir,
+            isolation: &self.isolation,
+            program: Utf8Path::new(KILN),
+            epoch: Timestamp::from_second(EPOCH)?,
+            jobs: std::num::NonZeroU32::MIN,
+        })?)
+    }
+
+    /// How it is kept apart.
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    /// Where it is built.
+    pub fn dir(&self) -> &Utf8Path {
+        &self.dir
+    }
+}
