@@ -39,7 +39,7 @@ impl Allowed {
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for any letters, or none.
-fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

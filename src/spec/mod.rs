@@ -14,7 +14,7 @@ pub mod workspace;
 pub mod yaml;
 
 pub use channels::Channels;
-pub use collateral::{Allowed, Collateral, SHAPE as COLLATERAL_SHAPE};
+pub use collateral::{Allowed, Collateral, SHAPE as COLLATERAL_SHAPE, matches};
 pub use error::{At, Problem, SpecError, SpecErrors, nearest};
 pub use pipeline::{
     Arch, AssertValue, Assertion, Base, Build, CollateralRef, Compress, Config, Keys, Launcher,

@@ -1,0 +1,329 @@
+//! What the guard can find, as data. Text, JSON and annotations are functions of it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::definitions::{Conditional, Site, Type};
+use super::request::{Origin, Source, Waiver};
+
+/// How much a finding weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Nothing may be compiled.
+    Block,
+    /// A person should look.
+    Warn,
+    /// For the record.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "block",
+            Self::Warn => "warn",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// A symbol with its value in the resolved configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Term {
+    /// The name without `CONFIG_`.
+    pub symbol: String,
+    /// Its value, as shown to people.
+    pub value: String,
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.symbol, self.value)
+    }
+}
+
+/// A request that asks for another member of a choice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rival {
+    /// The name without `CONFIG_`.
+    pub symbol: String,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Kind {
+    /// No Kconfig file of the tree defines the symbol.
+    UnknownSymbol {
+        /// The known symbol that was most likely meant.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nearest: Option<String>,
+        /// What became of it, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history: Option<Known>,
+    },
+    /// The symbol is not in this series, as the fragment allows.
+    OptionalAbsent {
+        /// The reason given.
+        reason: String,
+    },
+    /// The value is not one that the symbol's type in this series can have.
+    WrongType {
+        /// The type.
+        #[serde(rename = "type")]
+        expected: Type,
+        /// What became of it, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history: Option<Known>,
+    },
+    /// The symbol has no prompt, so no line can set it; it follows from others.
+    NoPrompt,
+    /// The same, but what follows from the others is what was asked.
+    Derived,
+    /// Another member of the choice is on.
+    Displaced {
+        /// That member; nothing where none is on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The line that asks for that member, where one does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
+        /// What became of it, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history: Option<Known>,
+    },
+    /// Several members of one choice are asked for; one can be on.
+    SeveralMembers {
+        /// The requests.
+        members: Vec<Rival>,
+    },
+    /// Off or lower was asked; others select it.
+    ForcedOn {
+        /// The symbols that are on and select it.
+        selectors: Vec<Term>,
+    },
+    /// `y` was asked, `m` is what its needs allow.
+    Lowered,
+    /// On was asked, off came out.
+    Lost,
+    /// A number was moved into its range.
+    Clamped {
+        /// The ranges of its definitions.
+        ranges: Vec<Conditional>,
+    },
+    /// Any other difference.
+    Differs,
+    /// The waiver of a request has run out.
+    WaiverExpired,
+    /// The waived request is met.
+    WaiverUnneeded,
+    /// An `override` with nothing to override.
+    IdleOverride,
+    /// A request changes something on the security list.
+    SecurityAsked {
+        /// Why it is on the list.
+        reason: Known,
+    },
+    /// Changed beside the requests, against the base alone.
+    Collateral {
+        /// Why it is on the security list, where it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        security: Option<Known>,
+        /// The requests that its needs lead to.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        causes: Vec<Rival>,
+        /// The reason why the pipeline allows it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        allowed: Option<String>,
+    },
+    /// A member of a choice that gave way to a requested one.
+    SiblingOff {
+        /// The requested member.
+        by: Rival,
+    },
+    /// A row of the pipeline's allow-list that allowed nothing.
+    AllowanceUnused {
+        /// Its patterns.
+        symbols: Vec<String>,
+        /// The request that it names.
+        cause: String,
+    },
+    /// The base alone lost or changed this in this tree with this toolchain.
+    Drift {
+        /// Why it is on the security list, where it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        security: Option<Known>,
+        /// Whether the tree still defines it.
+        defined: bool,
+        /// What became of it, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        history: Option<Known>,
+    },
+    /// A symbol that neither the base nor a request mentions took its default.
+    NewDefault {
+        /// Its prompt.
+        prompt: String,
+    },
+    /// The value holds, but does nothing.
+    NoEffect {
+        /// Why.
+        known: Known,
+    },
+    /// A line of the base that the tree's reader skips or misreads.
+    BaseProblem {
+        /// What it is.
+        text: String,
+    },
+    /// Something that the tree's own tool said.
+    ToolSaid {
+        /// Its words.
+        text: String,
+    },
+    /// A line of a built or running configuration that is not the guarded one.
+    NotGuarded,
+}
+
+/// A fact from the tables in `known/`, with its source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Known {
+    /// The fact.
+    pub text: String,
+    /// Where it can be checked.
+    pub source: String,
+}
+
+/// A place that defines a symbol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DefinedAt {
+    /// Where.
+    pub site: Site,
+    /// Whether a person can set it, and under which condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<Conditional>,
+    /// What must hold, as written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<String>,
+}
+
+/// What is known about a symbol without evaluating anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// Its type.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Type>,
+    /// Its definitions.
+    pub defined: Vec<DefinedAt>,
+    /// The symbols that its needs name, with their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<Term>,
+    /// The choice that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<InChoice>,
+}
+
+/// A choice, as seen from a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InChoice {
+    /// Where.
+    pub site: Site,
+    /// Its prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it weighs.
+    pub severity: Severity,
+    /// The symbol without `CONFIG_`; empty where it is about none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub symbol: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// What was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Requested>,
+    /// The value before: in the base, or in the base run alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The value found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actual: Option<String>,
+    /// What is known about the symbol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+}
+
+/// A request, as a finding shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Requested {
+    /// The accepted values.
+    pub value: String,
+    /// Where it stands.
+    pub origin: Origin,
+    /// A fragment's line, or a pipeline's assertion.
+    pub source: Source,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Permission to stay unmet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiver: Option<Waiver>,
+}
+
+impl Finding {
+    /// A finding about a symbol, with nothing else known.
+    pub fn new(severity: Severity, symbol: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            severity,
+            symbol: symbol.into(),
+            kind,
+            requested: None,
+            before: None,
+            actual: None,
+            why: None,
+        }
+    }
+
+    /// Where the person who can change it should look.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.requested.as_ref().map(|requested| &requested.origin)
+    }
+
+    /// A stable, kebab-case word for the kind.
+    pub fn code(&self) -> &'static str {
+        match &self.kind {
+            Kind::UnknownSymbol { .. } => "unknown-symbol",
+            Kind::OptionalAbsent { .. } => "optional-absent",
+            Kind::WrongType { .. } => "wrong-type",
+            Kind::NoPrompt => "no-prompt",
+            Kind::Derived => "derived",
+            Kind::Displaced { .. } => "displaced",
+            Kind::SeveralMembers { .. } => "several-members",
+            Kind::ForcedOn { .. } => "forced-on",
+            Kind::Lowered => "lowered",
+            Kind::Lost => "lost",
+            Kind::Clamped { .. } => "clamped",
+            Kind::Differs => "differs",
+            Kind::WaiverExpired => "waiver-expired",
+            Kind::WaiverUnneeded => "waiver-unneeded",
+            Kind::IdleOverride => "idle-override",
+            Kind::SecurityAsked { .. } => "security-asked",
+            Kind::Collateral { .. } => "collateral",
+            Kind::SiblingOff { .. } => "sibling-off",
+            Kind::AllowanceUnused { .. } => "allowance-unused",
+            Kind::Drift { .. } => "drift",
+            Kind::NewDefault { .. } => "new-default",
+            Kind::NoEffect { .. } => "no-effect",
+            Kind::BaseProblem { .. } => "base-problem",
+            Kind::ToolSaid { .. } => "tool-said",
+            Kind::NotGuarded => "not-guarded",
+        }
+    }
+}

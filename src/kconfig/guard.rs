@@ -1,0 +1,241 @@
+//! The guard: what was asked against what came out.
+//!
+//! `olddefconfig` ends with 0 whatever it drops, so everything here is judged by comparison: each
+//! request with the resolved configuration, the resolved configuration with the base run alone
+//! through the same tree (collateral), and that with the base as it was given (drift). All
+//! findings come at once.
+
+use jiff::civil::Date;
+use serde::Serialize;
+
+use super::definitions::Definitions;
+use super::finding::{Finding, Kind, Severity};
+use super::guarded::GuardedConfig;
+use super::known::Facts;
+use super::merge::{Input, Merged, Overridden};
+use super::request::Request;
+use super::{collateral, drift, judge};
+use crate::digest::Sha256;
+use crate::dotconfig::{DotConfig, ProblemKind};
+use crate::failure::{Diagnose, Exit};
+use crate::kernel::Version;
+use crate::proof::canonical::{self, CanonicalError};
+use crate::spec::Allowed;
+
+/// Something that the tree's own tool said while it resolved a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The line of the configuration it is about, from 1.
+    pub line: Option<u32>,
+    /// The symbol it is about.
+    pub symbol: Option<String>,
+    /// Its words.
+    pub text: String,
+}
+
+/// All that the guard looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// What was asked, and the configuration that went into the tree.
+    pub merged: &'a Merged,
+    /// The base as it was given.
+    pub base: &'a DotConfig,
+    /// The base run alone through the same tree with the same tools.
+    pub base_alone: &'a DotConfig,
+    /// What the tree made of the merged configuration.
+    pub resolved: &'a DotConfig,
+    /// What the tree defines.
+    pub definitions: &'a Definitions,
+    /// What the tree's tool said of the merged configuration.
+    pub remarks: &'a [Remark],
+    /// What it said of the base alone.
+    pub base_remarks: &'a [Remark],
+    /// What is known about kernels.
+    pub facts: &'a Facts,
+    /// The collateral that the pipeline accepts.
+    pub allowed: &'a [Allowed],
+    /// The kernel's version.
+    pub version: Version,
+    /// The day by which waivers are judged; nothing when reproducing, when all of them hold.
+    pub today: Option<Date>,
+}
+
+/// What the guard found.
+#[derive(Debug, Clone, Serialize)]
+pub struct GuardReport {
+    /// Name and number of this format.
+    pub schema: &'static str,
+    /// The kernel's version.
+    pub version: Version,
+    /// Digest of the base as given.
+    pub base: Sha256,
+    /// Digest of the merged configuration.
+    pub merged: Sha256,
+    /// Digest of the resolved configuration.
+    pub resolved: Sha256,
+    /// The fragments in order.
+    pub fragments: Vec<Input>,
+    /// Number of requests.
+    pub asked: usize,
+    /// Number of requests that are met.
+    pub met: usize,
+    /// Everything found, the weightiest first.
+    pub findings: Vec<Finding>,
+    /// Requests that a later fragment took back.
+    pub overridden: Vec<Overridden>,
+    #[serde(skip)]
+    config: DotConfig,
+    #[serde(skip)]
+    requests: Vec<Request>,
+}
+
+/// The configuration is not what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", summary(.0))]
+pub struct GuardFailed(pub Box<GuardReport>);
+
+fn summary(report: &GuardReport) -> String {
+    let mut text = format!(
+        "the configuration is not what was asked: {} of {} requests are met, {} findings block",
+        report.met,
+        report.asked,
+        report.count(Severity::Block)
+    );
+    for finding in report.blocking() {
+        text.push_str("\n  ");
+        text.push_str(&finding.to_string());
+    }
+    text
+}
+
+impl Diagnose for GuardFailed {
+    fn exit(&self) -> Exit {
+        Exit::Guard
+    }
+
+    fn code(&self) -> &'static str {
+        "guard-failed"
+    }
+}
+
+impl GuardReport {
+    /// The findings that block.
+    pub fn blocking(&self) -> impl Iterator<Item = &Finding> {
+        let block = |finding: &&Finding| finding.severity == Severity::Block;
+        self.findings.iter().filter(block)
+    }
+
+    /// Number of findings of one weight.
+    pub fn count(&self, severity: Severity) -> usize {
+        let same = self.findings.iter().filter(|f| f.severity == severity);
+        same.count()
+    }
+
+    /// Whether nothing blocks.
+    pub fn passes(&self) -> bool {
+        self.count(Severity::Block) == 0
+    }
+
+    /// The resolved configuration that was judged.
+    pub fn config(&self) -> &DotConfig {
+        &self.config
+    }
+
+    /// The digest of the report: of its canonical JSON.
+    pub fn digest(&self) -> Result<Sha256, CanonicalError> {
+        canonical::to_vec("guard report", self).map(|bytes| Sha256::of(&bytes))
+    }
+
+    /// The proof that the guard passed, and the only way to one.
+    pub fn into_guarded(self) -> Result<GuardedConfig, GuardFailed> {
+        if !self.passes() {
+            return Err(GuardFailed(Box::new(self)));
+        }
+        // Every value in a report is a text, a number below 2^53 or a list of those.
+        let report = self.digest().expect("a report is canonical JSON");
+        Ok(GuardedConfig::new(
+            self.config,
+            self.version,
+            self.requests,
+            report,
+        ))
+    }
+}
+
+/// Judges a resolved configuration.
+pub fn guard(evidence: &Evidence<'_>) -> GuardReport {
+    let merged = evidence.merged;
+    let mut findings = Vec::new();
+    let met = judge::requests(evidence, &mut findings);
+    collateral::find(evidence, &mut findings);
+    drift::find(evidence, &mut findings);
+    base_problems(evidence, &mut findings);
+    remarks(evidence, &mut findings);
+    // Stable: within one weight the order of the requests stays.
+    findings.sort_by_key(|finding| finding.severity);
+    GuardReport {
+        schema: "kiln.guard/1",
+        version: evidence.version,
+        base: evidence.base.digest(),
+        merged: Sha256::of(merged.text().as_bytes()),
+        resolved: evidence.resolved.digest(),
+        fragments: merged.fragments.clone(),
+        asked: merged.requests.len(),
+        met,
+        findings,
+        overridden: merged.overridden.clone(),
+        config: evidence.resolved.clone(),
+        requests: merged.requests.clone(),
+    }
+}
+
+/// Lines of the base that the tree's reader skips or misreads.
+fn base_problems(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
+    for problem in evidence.base.problems() {
+        let at = format!("the base's line {}", problem.line);
+        let (severity, symbol, text) = match problem.kind {
+            ProblemKind::Unexpected => (
+                Severity::Warn,
+                String::new(),
+                format!("{at} is no assignment and is skipped"),
+            ),
+            ProblemKind::Duplicate { symbol, first } => {
+                let text = format!("{at} assigns CONFIG_{symbol} again, after line {first}");
+                (Severity::Note, symbol, text)
+            }
+            ProblemKind::Loose { symbol, value } => {
+                let text = format!(
+                    "{at} gives CONFIG_{symbol} the value `{value}`, which is read by a prefix or ignored"
+                );
+                (Severity::Warn, symbol, text)
+            }
+        };
+        findings.push(Finding::new(severity, symbol, Kind::BaseProblem { text }));
+    }
+}
+
+/// What the tool said and no finding tells better.
+fn remarks(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
+    for remark in evidence.remarks {
+        let symbol = remark.symbol.clone().unwrap_or_default();
+        let origin = remark.line.and_then(|l| evidence.merged.origin_of_line(l));
+        let told = |f: &Finding| !symbol.is_empty() && f.symbol == symbol && f.origin().is_some();
+        if origin.is_some() && findings.iter().any(told) {
+            continue;
+        }
+        // A line of the base, or a remark that the base alone draws too, is not the requests' doing.
+        let of_base = (remark.line.is_some() && origin.is_none())
+            || evidence.base_remarks.iter().any(|b| b.text == remark.text);
+        let severity = if of_base {
+            Severity::Note
+        } else {
+            Severity::Warn
+        };
+        let text = remark.text.clone();
+        findings.push(Finding::new(severity, symbol, Kind::ToolSaid { text }));
+    }
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

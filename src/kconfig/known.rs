@@ -1,0 +1,175 @@
+//! Facts about kernels that no single tree tells: what matters for security, what became of a
+//! symbol, which values hold without any effect. They are rows in `known/*.yaml`, each with its
+//! source; code never compares a series to know them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::finding::{Known, Severity};
+use crate::dotconfig::{DotConfig, Value};
+use crate::spec::{SpecErrors, matches, yaml};
+
+/// The tables, embedded.
+const SECURITY: &str = include_str!("known/security.yaml");
+const HISTORY: &str = include_str!("known/history.yaml");
+const NO_EFFECT: &str = include_str!("known/no-effect.yaml");
+
+/// A table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table<T> {
+    /// Number of the file format.
+    #[serde(rename = "kiln")]
+    _format: u32,
+    rows: Vec<T>,
+}
+
+/// Symbols to which one fact applies.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Symbols without `CONFIG_`; `*` stands for any letters.
+    pub symbols: Vec<String>,
+    /// The fact.
+    pub text: String,
+    /// Where it can be checked.
+    pub source: String,
+}
+
+impl Row {
+    fn known(&self) -> Known {
+        Known {
+            text: self.text.clone(),
+            source: self.source.clone(),
+        }
+    }
+}
+
+/// A value that holds without an effect.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EffectRow {
+    /// The symbol.
+    pub symbol: String,
+    /// The value that was asked and holds.
+    pub value: String,
+    /// Other values of the resolved configuration that must hold too.
+    #[serde(default)]
+    pub when: BTreeMap<String, String>,
+    /// `warn` where the line alone is pointless, `note` where a boot parameter decides.
+    pub weight: Weight,
+    /// Why.
+    pub text: String,
+    /// Where it can be checked.
+    pub source: String,
+}
+
+/// The weight of an [`EffectRow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// Should be looked at.
+    Warn,
+    /// For the record.
+    Note,
+}
+
+/// All tables.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    security: Vec<Row>,
+    history: Vec<Row>,
+    no_effect: Vec<EffectRow>,
+}
+
+impl Facts {
+    /// Reads the embedded tables.
+    ///
+    /// # Errors
+    /// Never in a kiln whose tests passed: they read the same bytes.
+    pub fn embedded() -> Result<Self, SpecErrors> {
+        let security: Table<Row> = yaml::from_str("known/security.yaml", SECURITY)?;
+        let history: Table<Row> = yaml::from_str("known/history.yaml", HISTORY)?;
+        let no_effect: Table<EffectRow> = yaml::from_str("known/no-effect.yaml", NO_EFFECT)?;
+        Ok(Self {
+            security: security.rows,
+            history: history.rows,
+            no_effect: no_effect.rows,
+        })
+    }
+
+    /// The security list.
+    pub fn security_rows(&self) -> &[Row] {
+        &self.security
+    }
+
+    /// Why a symbol is on the security list, where it is.
+    pub fn security(&self, symbol: &str) -> Option<Known> {
+        find(&self.security, symbol)
+    }
+
+    /// What became of a symbol, where that is known.
+    pub fn history(&self, symbol: &str) -> Option<Known> {
+        find(&self.history, symbol)
+    }
+
+    /// Why a value that holds in `resolved` has no effect there, where that is known.
+    pub fn no_effect(&self, symbol: &str, resolved: &DotConfig) -> Option<(Severity, Known)> {
+        let holds = |symbol: &str, value: &str| {
+            *resolved.value(symbol).unwrap_or(&Value::No) == Value::parse(value)
+        };
+        let row = self.no_effect.iter().find(|row| {
+            row.symbol == symbol
+                && holds(symbol, &row.value)
+                && row.when.iter().all(|(symbol, value)| holds(symbol, value))
+        })?;
+        let severity = match row.weight {
+            Weight::Warn => Severity::Warn,
+            Weight::Note => Severity::Note,
+        };
+        let known = Known {
+            text: row.text.clone(),
+            source: row.source.clone(),
+        };
+        Some((severity, known))
+    }
+}
+
+fn find(rows: &[Row], symbol: &str) -> Option<Known> {
+    let covers = |row: &&Row| row.symbols.iter().any(|pattern| matches(pattern, symbol));
+    rows.iter().find(covers).map(Row::known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_tables_read_and_every_row_says_where_it_is_from() {
+        let facts = Facts::embedded().unwrap();
+        for row in facts.security.iter().chain(&facts.history) {
+            assert!(!row.symbols.is_empty(), "{row:?}");
+            assert!(!row.text.is_empty() && row.source.len() > 10, "{row:?}");
+        }
+        for row in &facts.no_effect {
+            assert!(!row.text.is_empty() && row.source.len() > 10, "{row:?}");
+            assert!(
+                !matches!(Value::parse(&row.value), Value::Loose(_)),
+                "{row:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn patterns_and_conditions_hold() {
+        let facts = Facts::embedded().unwrap();
+        assert!(facts.security("MITIGATION_SRSO").is_some());
+        assert!(facts.security("DRM_I915").is_none());
+        assert!(facts.history("NO_HZ_FULL_ALL").is_some());
+        let both = DotConfig::parse("CONFIG_CPU_IDLE_GOV_TEO=y\nCONFIG_CPU_IDLE_GOV_MENU=y\n");
+        assert!(facts.no_effect("CPU_IDLE_GOV_TEO", &both).is_some());
+        let alone = DotConfig::parse("CONFIG_CPU_IDLE_GOV_TEO=y\n");
+        assert!(facts.no_effect("CPU_IDLE_GOV_TEO", &alone).is_none());
+    }
+}

@@ -1,0 +1,250 @@
+//! Findings in words: one sentence that says what happened, and lines that say why.
+
+use std::fmt;
+
+use super::definitions::Conditional;
+use super::finding::{Finding, Kind, Known, Requested, Rival, Why};
+use super::request::{Origin, Source};
+
+impl fmt::Display for Finding {
+    /// What happened, in one sentence without its end, the place first where there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = self.origin() {
+            write!(f, "{origin}: ")?;
+        }
+        f.write_str(&self.sentence())
+    }
+}
+
+impl Finding {
+    /// What happened, without the place.
+    pub fn sentence(&self) -> String {
+        let name = format!("CONFIG_{}", self.symbol);
+        let actual = self.actual.as_deref().unwrap_or("absent");
+        let before = self.before.as_deref().unwrap_or("absent");
+        let asked = self.requested.as_ref().map_or("?", |r| r.value.as_str());
+        let but = format!("{name} was asked to be {asked} but is {actual}");
+        match &self.kind {
+            Kind::UnknownSymbol { nearest, history } => {
+                unknown(&name, nearest.as_deref(), history.as_ref())
+            }
+            Kind::OptionalAbsent { reason } => {
+                format!("{name} is not in this tree, as allowed: {reason}")
+            }
+            Kind::WrongType { expected, .. } => format!(
+                "{name} is {expected} in this tree and cannot be {asked}: it takes {}",
+                expected.form()
+            ),
+            Kind::NoPrompt => {
+                format!("{name} has no prompt, so no line sets it: asked {asked}, derived {actual}")
+            }
+            Kind::Derived => {
+                format!("{name} has no prompt: it is {actual} because of others, not of this line")
+            }
+            Kind::Displaced { by, origin, .. } => {
+                displaced(&name, actual, by.as_deref(), origin.as_ref())
+            }
+            Kind::SeveralMembers { members } => {
+                let members = rivals(members);
+                format!("one choice cannot have several members on: {members}")
+            }
+            Kind::ForcedOn { selectors } => {
+                let names: Vec<String> = selectors
+                    .iter()
+                    .map(|term| format!("CONFIG_{}", term.symbol))
+                    .collect();
+                format!("{but}: selected by {}", names.join(", "))
+            }
+            Kind::Lowered => format!("{but}: something it needs is a module"),
+            Kind::Lost => format!("{but}: something it needs is missing"),
+            Kind::Clamped { ranges } => {
+                let ranges: Vec<String> = ranges.iter().map(range).collect();
+                format!("{but}: its range is {}", ranges.join(", or "))
+            }
+            Kind::Differs => but,
+            Kind::WaiverExpired => format!("the waiver for {name} has run out"),
+            Kind::WaiverUnneeded => {
+                format!("the waiver for {name} is no longer needed: it is {actual}")
+            }
+            Kind::IdleOverride => {
+                format!("nothing disagrees with {name}: its override is not needed")
+            }
+            Kind::SecurityAsked { reason } => {
+                let reason = &reason.text;
+                format!("{name} goes from {before} to {actual} on request: {reason}")
+            }
+            Kind::NoEffect { known } => {
+                format!("{name} is {actual} but has no effect: {}", known.text)
+            }
+            Kind::NotGuarded if self.symbol.is_empty() => {
+                format!("`{actual}` stands where `{before}` was guarded")
+            }
+            Kind::NotGuarded => format!("{name} was guarded as {before} but is {actual}"),
+            _ => self.beside(&name, before, actual),
+        }
+    }
+
+    /// What happened beside the requests.
+    fn beside(&self, name: &str, before: &str, actual: &str) -> String {
+        match &self.kind {
+            Kind::Collateral {
+                security,
+                causes,
+                allowed,
+            } => {
+                let mut parts = vec![format!("{name} went from {before} to {actual} unasked")];
+                if !causes.is_empty() {
+                    parts.push(format!(", because of {}", rivals(causes)));
+                }
+                if let Some(known) = security {
+                    parts.push(format!(" (security: {})", known.text));
+                }
+                if let Some(reason) = allowed {
+                    parts.push(format!("; allowed: {reason}"));
+                }
+                parts.concat()
+            }
+            Kind::SiblingOff { by } => {
+                let Rival { symbol, origin } = by;
+                format!("{name} gave way in its choice to CONFIG_{symbol}, asked at {origin}")
+            }
+            Kind::AllowanceUnused { symbols, cause } => {
+                let symbols = symbols.join(", ");
+                format!("the allowance for {symbols} because of {cause} is not needed")
+            }
+            Kind::Drift {
+                security,
+                defined,
+                history,
+            } => {
+                let instead = format!("the base alone gives {name} {actual} here, not {before}");
+                let mut parts = vec![instead];
+                if !defined {
+                    parts.push(": it is not in this tree".to_owned());
+                }
+                let known = security.iter().chain(history);
+                parts.extend(known.map(|known| format!(" ({})", known.text)));
+                parts.concat()
+            }
+            Kind::NewDefault { prompt } => {
+                format!("{name} (\"{prompt}\") is new to the base and took its default {actual}")
+            }
+            Kind::BaseProblem { text } | Kind::ToolSaid { text } => text.clone(),
+            _ => format!("{name} is {actual}"),
+        }
+    }
+
+    /// Why, a line each: what it is for, where it is defined, what it needs, where a fact is from.
+    pub fn details(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(requested) = &self.requested {
+            asked(requested, &mut lines);
+        }
+        if let Some(why) = &self.why {
+            explain(why, &mut lines);
+        }
+        if let Some(known) = self.known() {
+            if !self.sentence().contains(&known.text) {
+                lines.push(format!("known: {}", known.text));
+            }
+            lines.push(format!("source: {}", known.source));
+        }
+        lines
+    }
+
+    /// The fact from the tables that the finding rests on.
+    pub fn known(&self) -> Option<&Known> {
+        match &self.kind {
+            Kind::UnknownSymbol { history, .. }
+            | Kind::WrongType { history, .. }
+            | Kind::Displaced { history, .. } => history.as_ref(),
+            Kind::SecurityAsked { reason } => Some(reason),
+            Kind::Collateral { security, .. } => security.as_ref(),
+            Kind::Drift {
+                security, history, ..
+            } => security.as_ref().or(history.as_ref()),
+            Kind::NoEffect { known } => Some(known),
+            _ => None,
+        }
+    }
+}
+
+fn unknown(name: &str, nearest: Option<&str>, history: Option<&Known>) -> String {
+    match (history, nearest) {
+        (Some(known), _) => format!("{name} is not in this tree: {}", known.text),
+        (None, Some(nearest)) => format!("{name} is not in this tree; CONFIG_{nearest} is"),
+        (None, None) => format!("{name} is not in this tree"),
+    }
+}
+
+fn displaced(name: &str, actual: &str, by: Option<&str>, origin: Option<&Origin>) -> String {
+    match (by, origin) {
+        (Some(by), Some(origin)) => {
+            format!("{name} gave way in its choice to CONFIG_{by}, asked at {origin}")
+        }
+        (Some(by), None) => format!("{name} gave way in its choice to CONFIG_{by}"),
+        (None, _) => format!("{name} is {actual}: no member of its choice is on"),
+    }
+}
+
+fn asked(requested: &Requested, lines: &mut Vec<String>) {
+    if let Some(why) = &requested.why {
+        lines.push(format!("wanted because: {why}"));
+    }
+    if requested.source == Source::Assertion {
+        lines.push("asserted by the pipeline".to_owned());
+    }
+    if let Some(waiver) = &requested.waiver {
+        lines.push(format!(
+            "waived until {} by {}: {}",
+            waiver.until, waiver.owner, waiver.reason
+        ));
+    }
+}
+
+fn explain(why: &Why, lines: &mut Vec<String>) {
+    let kind = why
+        .kind
+        .map_or_else(|| "symbol".to_owned(), |kind| kind.to_string());
+    for place in &why.defined {
+        let prompt = match &place.prompt {
+            Some(Conditional {
+                text,
+                condition: Some(condition),
+                ..
+            }) => format!("prompt \"{text}\" if {condition}"),
+            Some(prompt) => format!("prompt \"{}\"", prompt.text),
+            None => "no prompt".to_owned(),
+        };
+        lines.push(format!("defined at {} ({kind}, {prompt})", place.site));
+        if !place.depends.is_empty() {
+            lines.push(format!("needs: {}", place.depends.join(" && ")));
+        }
+    }
+    if !why.terms.is_empty() {
+        let terms: Vec<String> = why.terms.iter().map(ToString::to_string).collect();
+        lines.push(format!("where {}", terms.join(", ")));
+    }
+    if let Some(choice) = &why.choice {
+        let prompt = choice.prompt.as_deref().unwrap_or("without a prompt");
+        lines.push(format!(
+            "member of the choice \"{prompt}\" at {}",
+            choice.site
+        ));
+    }
+}
+
+fn rivals(rivals: &[Rival]) -> String {
+    let texts: Vec<String> = rivals
+        .iter()
+        .map(|rival| format!("CONFIG_{} at {}", rival.symbol, rival.origin))
+        .collect();
+    texts.join(", ")
+}
+
+fn range(range: &Conditional) -> String {
+    match &range.condition {
+        Some(condition) => format!("{} if {condition}", range.text),
+        None => range.text.clone(),
+    }
+}
