@@ -205,6 +205,9 @@ impl Sandbox {
                     &user,
                     "--clear-groups",
                     "--no-new-privs",
+                    // Changing the user clears what binds the program to this process's life.
+                    "--pdeathsig",
+                    "keep",
                 ]
                 .map(Into::into),
             );

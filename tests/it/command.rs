@@ -31,6 +31,10 @@ pub fn cases() -> Vec<Case> {
             killed_kiln_leaves_no_child,
         ),
         Case::new(
+            "command::killed_kiln_leaves_no_child_of_another_user",
+            killed_kiln_leaves_no_child_of_another_user,
+        ),
+        Case::new(
             "command::killed_kiln_leaves_nothing_in_a_sandbox",
             killed_kiln_and_sandbox,
         ),
@@ -182,7 +186,13 @@ fn run_sleepers(arguments: &[String]) -> ExitCode {
     kiln::interrupt::install().expect("handlers can be set");
     let mark = &arguments[0];
     let mut cmd = sh(&format!("sleep {mark} & sleep {mark}; true"));
-    if arguments[1] == "sandbox" {
+    if arguments[1] == "dropped" {
+        let isolation = Isolation::None {
+            reason: "planted".to_owned(),
+            setpriv: Some(Tool::find("setpriv").expect("setpriv is everywhere")),
+        };
+        cmd = cmd.sandbox(&Sandbox::new(&isolation));
+    } else if arguments[1] == "sandbox" {
         let isolation = Isolation::probe().expect("the host can be probed");
         if !isolation.is_isolated() {
             say("no sandbox");
@@ -223,25 +233,42 @@ fn sleepers(
 
 /// Only the program itself is bound to kiln's life here; what it started is the sandbox's to end.
 fn killed_kiln_leaves_no_child() -> Outcome {
+    killed_kiln_on_the_host("host", 3)
+}
+
+/// A change of user clears what binds a program to its parent's life: it must be set again.
+fn killed_kiln_leaves_no_child_of_another_user() -> Outcome {
+    if !rustix::process::geteuid().is_root() {
+        return Err(skip("not root, so no other user can be had"));
+    }
+    killed_kiln_on_the_host("dropped", 8)
+}
+
+fn killed_kiln_on_the_host(place: &str, number: u32) -> Outcome {
     let env = Env::new()?;
-    let mark = mark(3);
-    let running = sleepers(&env, &mark, "host")?;
+    let mark = mark(number);
+    let running = sleepers(&env, &mark, place)?;
     let own = running.pid().as_raw_nonzero().get().to_string();
     let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"))?;
     let child = children.trim().to_owned();
     assert!(!child.is_empty(), "the shell is a child of the part");
     running.signal(Signal::KILL)?;
     running.wait()?;
-    for _ in 0..200 {
+    let is_gone = || {
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        if stat.is_empty() || stat.contains(") Z") {
-            // Its sleepers are nobody's now.
-            let _late = expect_none_marked(&mark);
-            return Ok(());
-        }
+        stat.is_empty() || stat.contains(") Z")
+    };
+    let gone = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the child {child} outlived the program that started it");
+        is_gone()
+    });
+    // What the child had started is nobody's now.
+    let _late = expect_none_marked(&mark);
+    assert!(
+        gone,
+        "the child {child} outlived the program that started it"
+    );
+    Ok(())
 }
 
 fn killed_kiln_and_sandbox() -> Outcome {
