@@ -6,11 +6,16 @@
 //! is inside the finished `.deb`s. `compile_log` reads what make said, `shim` is kiln standing in
 //! for two tools inside the build.
 
+pub mod checked;
 pub mod compile_log;
+pub(crate) mod deb;
 pub mod environment;
 pub mod estimate;
 pub mod make;
 pub mod needs;
+pub mod packages;
 pub mod preflight;
 pub mod shim;
 pub mod warnings;
+
+pub use checked::CheckedPackages;

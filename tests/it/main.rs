@@ -74,6 +74,7 @@ fn parts() -> Vec<Part> {
     parts.extend_from_slice(command::PARTS);
     parts.extend_from_slice(fetch::PARTS);
     parts.extend_from_slice(files::PARTS);
+    parts.extend_from_slice(kbuild::PARTS);
     parts
 }
 

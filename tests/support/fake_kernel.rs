@@ -2,13 +2,15 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use kiln::dotconfig::DotConfig;
 use kiln::kbuild::make::{Kbuild, Setup};
+use kiln::kconfig::{Definitions, Evidence, Facts, GuardedConfig, guard, merge};
 use kiln::sandbox::Isolation;
 
 use super::env::KILN;
 use super::{Env, Stop};
 
-/// SOURCE_DATE_EPOCH of its builds: 2026-06-01 07:46:40 UTC.
+/// `SOURCE_DATE_EPOCH` of its builds: 2026-06-01 07:46:40 UTC.
 pub const EPOCH: i64 = 1_780_300_000;
 
 /// A tree and a place to build it in.
@@ -60,4 +62,25 @@ impl FakeKernel {
     pub fn dir(&self) -> &Utf8Path {
         &self.dir
     }
+}
+
+/// A configuration of its kind that the guard passed: nothing was asked, so nothing can be missing.
+pub fn guarded(text: &str) -> Result<GuardedConfig, Stop> {
+    let config = DotConfig::parse(text);
+    let merged = merge(&config, &[], &[], "6.18".parse()?)?;
+    let definitions = Definitions::read_with(|name| (name == "Kconfig").then(String::new))?;
+    let report = guard(&Evidence {
+        merged: &merged,
+        base: &config,
+        base_alone: &config,
+        resolved: &config,
+        definitions: &definitions,
+        remarks: &[],
+        base_remarks: &[],
+        facts: &Facts::embedded()?,
+        allowed: &[],
+        version: "6.18.40".parse()?,
+        today: None,
+    });
+    Ok(report.into_guarded()?)
 }

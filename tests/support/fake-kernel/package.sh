@@ -58,13 +58,16 @@ package() {
 	dpkg-deb --root-owner-group "-Z$KDEB_COMPRESS" -b "$2" "$O/../$1_${KDEB_PKGVERSION}_amd64.deb" >/dev/null
 }
 package "linux-image-$RELEASE" "$image"
-for name in "linux-headers-$RELEASE" linux-libc-dev; do
-	case " $DEB_BUILD_PROFILES " in
-	*" pkg.$KDEB_SOURCENAME.nokernelheaders "*) [ "$name" = linux-libc-dev ] || continue ;;
-	esac
+other() {
 	rm -rf "$O/other"
 	mkdir -p "$O/other/DEBIAN"
-	package "$name" "$O/other"
-done
+	package "$1" "$O/other"
+}
+other linux-libc-dev
+# As in mkdebian: no headers without modules, nor where the profile leaves them out.
+case " $DEB_BUILD_PROFILES " in
+*" pkg.$KDEB_SOURCENAME.nokernelheaders "*) ;;
+*) if grep -q '^CONFIG_MODULES=y' "$O/.config"; then other "linux-headers-$RELEASE"; fi ;;
+esac
 if has EXTRA; then cp "$O/../linux-libc-dev_${KDEB_PKGVERSION}_amd64.deb" "$O/../surprise.deb"; fi
 date -R >"$O/changelog-date"
