@@ -75,3 +75,71 @@ fn after(verb: &Verb) -> String {
     }
     out.trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    use crate::cli::verbs;
+
+    #[test]
+    fn clap_finds_no_fault() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_is_told_whole() {
+        let mut names = BTreeSet::new();
+        for verb in VERBS {
+            let name = verb.name();
+            assert!(names.insert(name.clone()), "{name} is there twice");
+            assert!(
+                verb.summary.starts_with(|c: char| c.is_ascii_uppercase())
+                    && !verb.summary.ends_with('.')
+                    && verb.summary.len() <= 80,
+                "{name}: {}",
+                verb.summary
+            );
+            assert!(
+                verb.detail.is_empty() || verb.detail.ends_with('.'),
+                "{name}: {}",
+                verb.detail
+            );
+            assert!(!verb.examples.is_empty(), "{name} has no example");
+            assert!(!verb.formats.is_empty(), "{name} answers in no format");
+            for exit in verb.exits {
+                assert!(!EVERY.contains(exit), "{name}: {exit:?} is every verb's");
+            }
+            if let [noun, _] = verb.path {
+                assert!(
+                    NOUNS.iter().any(|(known, _)| known == noun),
+                    "{name}: the noun is not told"
+                );
+            }
+        }
+        for (noun, _) in NOUNS {
+            assert!(
+                VERBS.iter().any(|verb| verb.path[0] == *noun),
+                "no verb belongs to {noun}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_example_parses_as_its_own_verb() {
+        for verb in VERBS {
+            for example in verb.examples {
+                // A redirection is the shell's.
+                let line = example.line.split(" > ").next().unwrap();
+                let words = line.split_whitespace();
+                let matches = command()
+                    .try_get_matches_from(words)
+                    .unwrap_or_else(|error| panic!("`{line}`: {error}"));
+                let (found, _) = verbs::find(&matches).unwrap();
+                assert_eq!(found.path, verb.path, "`{line}`");
+                assert!(!example.says.ends_with('.'), "{}", example.says);
+            }
+        }
+    }
+}

@@ -219,6 +219,18 @@ pub const NEEDS: &[Need] = &[
         "the other way to fetch, which kiln's is compared with",
     ),
     program("git", "git", TEST, "lists the files that checks go over"),
+    file(
+        &["/usr/lib/python3/dist-packages/jsonschema/__init__.py"],
+        "python3-jsonschema",
+        TEST,
+        "judges the schemas that kiln prints",
+    ),
+    file(
+        &["/usr/lib/python3/dist-packages/yaml/__init__.py"],
+        "python3-yaml",
+        TEST,
+        "reads the files that the schemas are for",
+    ),
 ];
 
 /// The needs for these purposes, in the order of the table.

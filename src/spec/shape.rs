@@ -313,7 +313,13 @@ impl Checker<'_> {
         match &node.value {
             Value::Scalar { text, .. } if words.contains(&text.as_str()) => {}
             Value::Scalar { text, .. } => {
-                let meant = nearest(text, all());
+                let meant = nearest(text, all()).map(|word| {
+                    if words.contains(&word.as_str()) {
+                        word
+                    } else {
+                        format!("{{{word}: ...}}")
+                    }
+                });
                 self.expected(node, expected(), meant);
             }
             Value::Map(entries) => match entries.as_slice() {

@@ -104,7 +104,7 @@ pub fn parse(file: &str, text: &str) -> Result<Node, SpecErrors> {
         let at = place(span.start);
         builder
             .event(event, at)
-            .map_err(|problem| SpecErrors::one(file, at, problem))?;
+            .map_err(|Misplaced { at, problem }| SpecErrors::one(file, at, problem))?;
     }
     builder
         .root
@@ -129,6 +129,19 @@ enum Open {
     },
 }
 
+/// Something that is not read, and where it begins.
+struct Misplaced {
+    at: At,
+    problem: Problem,
+}
+
+impl Misplaced {
+    fn syntax(at: At, what: impl Into<String>) -> Self {
+        let problem = Problem::Syntax(what.into());
+        Self { at, problem }
+    }
+}
+
 /// Builds the tree from the parser's events.
 #[derive(Default)]
 struct Builder {
@@ -137,10 +150,10 @@ struct Builder {
 }
 
 impl Builder {
-    fn event(&mut self, event: Event<'_>, at: At) -> Result<(), Problem> {
+    fn event(&mut self, event: Event<'_>, at: At) -> Result<(), Misplaced> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                refuse_decoration(anchor, tag.is_some())?;
+                refuse_decoration(at, anchor, tag.is_some())?;
                 let value = Value::Scalar {
                     text: text.into_owned(),
                     quoted: style != ScalarStyle::Plain,
@@ -148,39 +161,42 @@ impl Builder {
                 self.add(Node { at, value })
             }
             Event::SequenceStart(_, anchor, tag) => {
-                refuse_decoration(anchor, tag.is_some())?;
-                self.push(Open::List(at, Vec::new()))
+                refuse_decoration(at, anchor, tag.is_some())?;
+                self.push(at, Open::List(at, Vec::new()))
             }
             Event::MappingStart(_, anchor, tag) => {
-                refuse_decoration(anchor, tag.is_some())?;
-                self.push(Open::Map {
+                refuse_decoration(at, anchor, tag.is_some())?;
+                let open = Open::Map {
                     at,
                     entries: Vec::new(),
                     key: None,
                     lines: BTreeMap::new(),
-                })
+                };
+                self.push(at, open)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
-            Event::Alias(_) | Event::UnresolvedAlias(_) => Err(Problem::Syntax(
-                "aliases (`*name`) are not read; write the value where it is used".to_owned(),
+            Event::Alias(_) | Event::UnresolvedAlias(_) => Err(Misplaced::syntax(
+                at,
+                "aliases (`*name`) are not read; write the value where it is used",
             )),
-            Event::DocumentStart(..) if self.root.is_some() => Err(Problem::Syntax(
-                "a second document begins; a file holds one".to_owned(),
+            Event::DocumentStart(..) if self.root.is_some() => Err(Misplaced::syntax(
+                at,
+                "a second document begins; a file holds one",
             )),
             _ => Ok(()),
         }
     }
 
-    fn push(&mut self, open: Open) -> Result<(), Problem> {
+    fn push(&mut self, at: At, open: Open) -> Result<(), Misplaced> {
         if self.open.len() == DEPTH {
             let what = format!("lists and maps are nested more than {DEPTH} deep");
-            return Err(Problem::Syntax(what));
+            return Err(Misplaced::syntax(at, what));
         }
         self.open.push(open);
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Problem> {
+    fn close(&mut self) -> Result<(), Misplaced> {
         match self.open.pop() {
             Some(Open::List(at, items)) => self.add(Node {
                 at,
@@ -194,7 +210,7 @@ impl Builder {
         }
     }
 
-    fn add(&mut self, node: Node) -> Result<(), Problem> {
+    fn add(&mut self, node: Node) -> Result<(), Misplaced> {
         match self.open.last_mut() {
             None => self.root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
@@ -217,36 +233,40 @@ impl Builder {
 }
 
 /// The text of a node that stands as a key, which must be new in its map.
-fn key_of(node: Node, lines: &mut BTreeMap<String, u64>) -> Result<(String, At), Problem> {
-    let found = node.found();
+fn key_of(node: Node, lines: &mut BTreeMap<String, u64>) -> Result<(String, At), Misplaced> {
+    let (at, found) = (node.at, node.found());
+    let misplaced = |problem| Misplaced { at, problem };
     let Value::Scalar { text, quoted } = node.value else {
-        return Err(Problem::Value {
+        return Err(misplaced(Problem::Value {
             expected: "a word as key".to_owned(),
             found,
             nearest: None,
-        });
+        }));
     };
     if text == "<<" && !quoted {
-        return Err(Problem::Syntax(
-            "merge keys (`<<`) are not read; write the keys where they are used".to_owned(),
+        return Err(Misplaced::syntax(
+            at,
+            "merge keys (`<<`) are not read; write the keys where they are used",
         ));
     }
     if let Some(&first) = lines.get(&text) {
-        return Err(Problem::DuplicateKey { key: text, first });
+        return Err(misplaced(Problem::DuplicateKey { key: text, first }));
     }
-    lines.insert(text.clone(), node.at.line);
-    Ok((text, node.at))
+    lines.insert(text.clone(), at.line);
+    Ok((text, at))
 }
 
-fn refuse_decoration(anchor: usize, tag: bool) -> Result<(), Problem> {
+fn refuse_decoration(at: At, anchor: usize, tag: bool) -> Result<(), Misplaced> {
     if anchor != 0 {
-        return Err(Problem::Syntax(
-            "anchors (`&name`) are not read; write the value where it is used".to_owned(),
+        return Err(Misplaced::syntax(
+            at,
+            "anchors (`&name`) are not read; write the value where it is used",
         ));
     }
     if tag {
-        return Err(Problem::Syntax(
-            "tags (`!name`) are not read; write the plain value".to_owned(),
+        return Err(Misplaced::syntax(
+            at,
+            "tags (`!name`) are not read; write the plain value",
         ));
     }
     Ok(())

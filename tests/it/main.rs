@@ -32,8 +32,10 @@ mod support;
 
 // One line a module, sorted; the same in `all` below.
 mod architecture;
+mod cli;
 mod command;
 mod dependencies;
+mod doctor;
 mod fetch;
 mod files;
 mod harness;
@@ -54,8 +56,10 @@ use support::child::Part;
 fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     cases.extend(architecture::cases());
+    cases.extend(cli::cases());
     cases.extend(command::cases());
     cases.extend(dependencies::cases());
+    cases.extend(doctor::cases());
     cases.extend(fetch::cases());
     cases.extend(files::cases());
     cases.extend(harness::cases());
