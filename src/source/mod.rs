@@ -9,6 +9,9 @@ mod policy;
 pub mod releases;
 pub mod signature;
 pub mod verdict;
+pub mod worker;
+pub mod xz;
+mod xz_layout;
 
 #[cfg(test)]
 #[expect(
@@ -27,3 +30,11 @@ mod test_keys;
 )]
 #[path = "../../tests/support/tar.rs"]
 mod test_tar;
+#[cfg(test)]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "shared with the integration tests, which use the rest"
+)]
+#[path = "../../tests/support/xz.rs"]
+mod test_xz;

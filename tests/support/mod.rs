@@ -10,6 +10,7 @@ pub mod redact;
 pub mod rust_source;
 pub mod tar;
 pub mod tree;
+pub mod xz;
 
 #[allow(unused_imports, reason = "a toolkit")]
 pub use case::{Case, Outcome, Stop, fail, skip};
