@@ -385,9 +385,18 @@ impl Mirrors {
         let mut again = false;
         loop {
             let ((partial, mirror), served) = each(what, &at, progress, |index, address| {
-                let mut partial = Partial::open(&names[index], &address.to_string())?;
-                self.get(address, what, cap, deadline, &mut partial, progress)?;
-                Ok((partial, index))
+                let path = &names[index];
+                let mut partial = Partial::open(path, &address.to_string())?;
+                let got = self.get(address, what, cap, deadline, &mut partial, progress);
+                match got {
+                    Ok(()) => Ok((partial, index)),
+                    Err(halt) => {
+                        if partial.offset() == 0 || halt.spoils() {
+                            Partial::remove(path)?;
+                        }
+                        Err(halt)
+                    }
+                }
             })?;
             let joined = partial.joined();
             let (sha256, bytes) = partial.finish()?;

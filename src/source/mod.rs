@@ -2,7 +2,9 @@
 
 mod armor;
 pub mod checksums;
+pub mod debian;
 pub mod identity;
+pub mod kernel_org;
 pub mod keyring;
 pub mod mirror;
 mod policy;

@@ -159,7 +159,7 @@ pub enum Candidates {
 }
 
 /// The releases that `releases.json` lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Releases {
     origin: String,
     entries: Vec<ReleaseInfo>,
@@ -186,6 +186,41 @@ impl Releases {
                 .filter_map(|entry| entry.0)
                 .collect(),
         })
+    }
+
+    /// The same list with `entry`, in the place of one for the same version.
+    #[must_use]
+    pub fn with(mut self, entry: ReleaseInfo) -> Self {
+        self.entries.retain(|known| known.version != entry.version);
+        self.entries.push(entry);
+        self.entries
+            .sort_by_key(|entry| std::cmp::Reverse(entry.version));
+        self
+    }
+
+    /// The list as kernel.org writes it, newest first where it was made by [`Releases::with`].
+    pub fn to_json(&self) -> Vec<u8> {
+        use serde_json::json;
+        let entries: Vec<serde_json::Value> = self
+            .entries
+            .iter()
+            .map(|entry| {
+                let released = entry
+                    .released
+                    .map(|date| json!({"isodate": date.to_string()}));
+                json!({
+                    "moniker": entry.moniker.to_string(),
+                    "version": entry.version.to_string(),
+                    "iseol": entry.eol,
+                    "released": released,
+                    "source": entry.source,
+                    "pgp": entry.signature,
+                })
+            })
+            .collect();
+        let mut text = format!("{:#}", json!({ "releases": entries })).into_bytes();
+        text.push(b'\n');
+        text
     }
 
     /// Where the list came from.
@@ -439,6 +474,21 @@ mod tests {
         let releases = Releases::parse("r", text.as_bytes()).unwrap();
         let newest = releases.choose(series("6.18"), Candidates::No).unwrap();
         assert_eq!(newest.version.to_string(), "6.18.40");
+    }
+
+    #[test]
+    fn a_list_reads_back_as_it_was_written() {
+        let first = releases();
+        let newer = ReleaseInfo {
+            version: "7.2.14".parse().unwrap(),
+            ..first.newest(series("7.2")).unwrap().clone()
+        };
+        let known = first.newest(series("6.18")).unwrap().clone();
+        let longer = first.with(newer).with(known);
+        assert_eq!(longer.entries().len(), 6);
+        let read = Releases::parse("releases.json", &longer.to_json()).unwrap();
+        assert_eq!(read, longer);
+        assert_eq!(read.newest(series("7.2")).unwrap().version.patch, 14);
     }
 
     #[test]

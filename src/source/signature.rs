@@ -371,6 +371,18 @@ fn parse(bytes: &[u8]) -> Result<Vec<Signature>, Problem> {
     }
 }
 
+/// Refuses a signature that cannot count whatever it is on: before an archive is fetched for it.
+/// `subject` is the name of what it is on, for messages.
+pub(in crate::source) fn check_before_reading(
+    signature: &[u8],
+    subject: &str,
+    keyring: &Keyring,
+) -> Result<(), SignatureError> {
+    parse(signature)
+        .and_then(|signatures| check_worth_reading(&signatures, keyring))
+        .map_err(|problem| rejection(subject, keyring, problem).into())
+}
+
 /// What can be refused before a gigabyte is read for it.
 fn check_worth_reading(signatures: &[Signature], keyring: &Keyring) -> Result<(), Problem> {
     let mut foreign = None;

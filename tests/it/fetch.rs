@@ -122,7 +122,7 @@ fn quick() -> Limits {
     Limits {
         connect: Duration::from_secs(5),
         answer: Duration::from_millis(400),
-        total: Duration::from_secs(60),
+        total: Duration::from_mins(1),
         slow: Slow {
             floor: 10_000,
             window: Duration::from_millis(400),

@@ -31,9 +31,11 @@
 mod support;
 
 // One line a module, sorted; the same in `all` below.
+mod acquire;
 mod architecture;
 mod cli;
 mod command;
+mod debian;
 mod dependencies;
 mod doctor;
 mod fetch;
@@ -41,6 +43,7 @@ mod files;
 mod harness;
 mod kbuild;
 mod mission;
+mod releases;
 mod sandbox;
 mod signature;
 mod store;
@@ -55,15 +58,18 @@ use support::child::Part;
 /// Every case but those that need to know all the others.
 fn all() -> Vec<Case> {
     let mut cases = Vec::new();
+    cases.extend(acquire::cases());
     cases.extend(architecture::cases());
     cases.extend(cli::cases());
     cases.extend(command::cases());
+    cases.extend(debian::cases());
     cases.extend(dependencies::cases());
     cases.extend(doctor::cases());
     cases.extend(fetch::cases());
     cases.extend(files::cases());
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
+    cases.extend(releases::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(store::cases());

@@ -351,7 +351,7 @@ impl Answer<'_> {
             }
             Some(Fault::Page) => {
                 let page = Content::bytes("<!DOCTYPE html>\n<title>Sign in</title>\n");
-                return self.send(&page, &self.whole(&page), None);
+                return self.send(&page, &whole(&page), None);
             }
             Some(Fault::Endless) => return self.endless(),
             _ => {}
@@ -361,7 +361,7 @@ impl Answer<'_> {
         };
         let part = self.part(&held, fault.as_ref());
         match fault {
-            Some(Fault::Instead(other)) => self.send(&other, &self.whole(&other), None),
+            Some(Fault::Instead(other)) => self.send(&other, &whole(&other), None),
             Some(Fault::ShortBy(bytes)) => {
                 let mut whole = Vec::new();
                 held.open()?.read_to_end(&mut whole)?;
@@ -384,22 +384,9 @@ impl Answer<'_> {
         }
     }
 
-    fn whole(&self, content: &Content) -> Part {
-        let mut headers = vec![format!("Content-Length: {}", content.length())];
-        if content.dated {
-            headers.push(format!("Last-Modified: {DATE}"));
-        }
-        headers.extend(content.tag.iter().map(|tag| format!("ETag: {tag}")));
-        Part {
-            status: "200 OK",
-            from: 0,
-            headers,
-        }
-    }
-
     /// What an honest server sends, changed by the faults that concern the head.
     fn part(&self, content: &Content, fault: Option<&Fault>) -> Part {
-        let mut whole = self.whole(content);
+        let mut whole = whole(content);
         match fault {
             Some(Fault::Announce(length)) => {
                 whole.headers[0] = format!("Content-Length: {length}");
@@ -532,6 +519,20 @@ impl Answer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The head of a whole answer.
+fn whole(content: &Content) -> Part {
+    let mut headers = vec![format!("Content-Length: {}", content.length())];
+    if content.dated {
+        headers.push(format!("Last-Modified: {DATE}"));
+    }
+    headers.extend(content.tag.iter().map(|tag| format!("ETag: {tag}")));
+    Part {
+        status: "200 OK",
+        from: 0,
+        headers,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod fake_kernel;
 pub mod keys;
 pub mod mirror;
 pub mod redact;
+pub mod release;
 pub mod rust_source;
 pub mod tar;
 pub mod tree;

@@ -45,6 +45,16 @@ pub(super) enum Halt {
     Here(Box<FetchError>),
 }
 
+impl Halt {
+    /// Whether what arrived so far is worthless.
+    pub(super) fn spoils(&self) -> bool {
+        matches!(
+            self,
+            Self::Mirror(Trouble::TooLarge { .. } | Trouble::WebPage)
+        )
+    }
+}
+
 impl<E: Into<FetchError>> From<E> for Halt {
     fn from(error: E) -> Self {
         Self::Here(Box::new(error.into()))
