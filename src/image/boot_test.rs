@@ -34,7 +34,7 @@ const FILE_LIMIT: u64 = 256 << 20;
 const MODULES: usize = 4;
 
 /// Where modules that need no device stand, in the order they are tried.
-const MODULE_PLACES: [&str; 7] = [
+const MODULE_PLACES: [&str; 8] = [
     "kernel/fs/",
     "kernel/lib/",
     "kernel/crypto/",
@@ -42,6 +42,7 @@ const MODULE_PLACES: [&str; 7] = [
     "kernel/drivers/char/",
     "kernel/drivers/net/",
     "kernel/drivers/",
+    "kernel/arch/",
 ];
 
 /// Why a boot test did not end well.

@@ -163,6 +163,12 @@ impl Kbuild {
             let bin = link_stand_ins(&dir, setup.program)?;
             sandbox = sandbox.read_only(bin, &inside.bin);
         }
+        // `dpkg-checkbuilddeps` and `dpkg-genbuildinfo`, which `bindeb-pkg` runs, fail without it.
+        // What is installed goes into the `.buildinfo` only, which is not kept.
+        let installed = Utf8Path::new("/var/lib/dpkg/status");
+        if setup.isolation.is_isolated() && installed.exists() {
+            sandbox = sandbox.read_only(installed, installed);
+        }
         let places = Places {
             src: sandbox.path(&inside.src),
             out: sandbox.path(&inside.out),

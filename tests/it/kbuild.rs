@@ -490,12 +490,8 @@ fn killed_build() -> Outcome {
         let _written = FakeKernel::new(&env, Isolation::probe()?)?;
         let workspace = env.workspace();
         let running = child::start(&env, "kbuild-slow", &[workspace.as_str(), "sandbox"])?;
-        wait_for(&env.path("build/out/tree/started"))?;
         for mark in COMPILERS {
-            assert!(
-                !child::processes_marked(mark).is_empty(),
-                "{mark:?} does not run"
-            );
+            until(mark, || !child::processes_marked(mark).is_empty())?;
         }
         running.signal(signal)?;
         let ran = running.wait()?;
@@ -513,12 +509,13 @@ fn killed_build() -> Outcome {
     Ok(())
 }
 
-fn wait_for(path: &Utf8Path) -> Result<(), Stop> {
+/// Waits until something holds; half a minute is only a guard against hanging.
+fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), Stop> {
     for _ in 0..3000 {
-        if path.exists() {
+        if holds() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Err(fail(format!("{path} did not appear")))
+    Err(fail(format!("in vain waited for {what:?}")))
 }

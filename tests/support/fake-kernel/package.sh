@@ -20,7 +20,6 @@ if has SLOW; then
 	# A compiler that would go on for long after make is gone.
 	sh -c 'sleep 613' &
 	setsid sleep 614 &
-	: >"$O/started"
 	wait
 fi
 if has KEY; then
