@@ -3,6 +3,8 @@
 mod armor;
 pub mod checksums;
 pub mod debian;
+pub mod entry;
+pub mod extract;
 pub mod identity;
 pub mod kernel_org;
 pub mod keyring;
@@ -10,6 +12,8 @@ pub mod mirror;
 mod policy;
 pub mod releases;
 pub mod signature;
+mod tee;
+pub mod unpack;
 pub mod verdict;
 pub mod worker;
 pub mod xz;

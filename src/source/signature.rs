@@ -6,10 +6,7 @@
 //! what was verified is compared with what is unpacked.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::io::Read as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -23,15 +20,16 @@ use openpgp::types::SignatureType;
 use openpgp::{Packet, PacketPile};
 
 use super::armor;
-use super::identity::{self, IdentityError};
+use super::identity::{self, IdentityError, ReadAt};
 use super::keyring::Keyring;
 use super::policy::system_time;
+use super::tee::{self, Failed};
 use super::verdict::{Helper, Problem, Rejection, Signer, unpinned};
 use crate::clock;
-use crate::digest::{Hasher, Sha256};
+use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
-use crate::interrupt::{self, Interrupted};
+use crate::interrupt::Interrupted;
 use crate::kernel::Version;
 use crate::progress::{Event, Progress};
 
@@ -40,9 +38,6 @@ pub const MAX_SIGNATURE_BYTES: u64 = 64 << 10;
 
 /// Most signatures on one file. Each different hash among them costs a pass over the data.
 const MAX_SIGNATURES: usize = 8;
-
-/// How much is read, hashed and reported at a time.
-const CHUNK: usize = 1 << 20;
 
 /// Why bytes did not become a [`VerifiedTarball`].
 #[derive(Debug, thiserror::Error)]
@@ -447,29 +442,27 @@ fn read_and_verify(
             builder.with_policy(&policy, system_time(now), Helper::new(keyring, now))
         })
         .map_err(|error| malformed(error.to_string()))?;
-    let (sink, source) = sync_channel(4);
-    let mut tee = Tee::new(file, subject, before, sink, progress);
-    let (judged, sha256) = std::thread::scope(|scope| {
-        let hashing = scope.spawn(move || hash_all(&source));
-        let judged = verifier.verify_reader(&mut tee);
-        tee.close();
-        (judged, hashing.join())
+    let watch = |done| {
+        progress.event(&Event::Bytes {
+            what: format!("verify {subject}"),
+            done,
+            total: Some(before),
+        });
+    };
+    let (judged, seen) = tee::hash_beside(ReadAt::new(file), &watch, |source| {
+        verifier.verify_reader(source)
     });
     // The library may report success although its source failed late (it takes a short read for
     // the end), so what the source saw comes first.
-    match tee.failed {
-        Some(Failed::Io(source)) => {
-            return Err(SignatureError::File(FileError::Io {
-                action: "read",
-                path: path.to_owned(),
-                source,
-            }));
-        }
-        Some(Failed::Interrupted(interrupted)) => return Err(interrupted.into()),
-        None => {}
-    }
+    let (sha256, read) = seen.map_err(|failed| match failed {
+        Failed::Io(source) => SignatureError::File(FileError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        }),
+        Failed::Interrupted(interrupted) => interrupted.into(),
+    })?;
     judged.map_err(|error| malformed(error.to_string()))?;
-    let read = tee.offset;
     if read != before || size(file, path)? != before {
         return Err(SignatureError::Changed {
             path: path.to_owned(),
@@ -479,7 +472,6 @@ fn read_and_verify(
     }
     let outcome = verifier.into_helper().outcome.unwrap_or_default();
     let (signer, notes) = outcome.decide().map_err(reject)?;
-    let sha256 = sha256.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     Ok((signer, notes, sha256, read))
 }
 
@@ -491,111 +483,4 @@ fn size(file: &File, path: &Utf8Path) -> Result<u64, FileError> {
             path: path.to_owned(),
             source,
         })
-}
-
-type Chunk = Arc<Vec<u8>>;
-
-fn hash_all(chunks: &Receiver<Chunk>) -> Sha256 {
-    let mut hasher = Hasher::new();
-    for chunk in chunks {
-        hasher.update(&chunk);
-    }
-    hasher.finish()
-}
-
-enum Failed {
-    Io(io::Error),
-    Interrupted(Interrupted),
-}
-
-/// Reads a file once for two: the caller, and a thread that hashes the same chunks.
-struct Tee<'a> {
-    file: &'a File,
-    subject: &'a str,
-    total: u64,
-    offset: u64,
-    chunk: Chunk,
-    /// How much of the chunk the caller has had.
-    taken: usize,
-    sink: Option<SyncSender<Chunk>>,
-    failed: Option<Failed>,
-    progress: &'a dyn Progress,
-}
-
-impl<'a> Tee<'a> {
-    fn new(
-        file: &'a File,
-        subject: &'a str,
-        total: u64,
-        sink: SyncSender<Chunk>,
-        progress: &'a dyn Progress,
-    ) -> Self {
-        Self {
-            file,
-            subject,
-            total,
-            offset: 0,
-            chunk: Arc::default(),
-            taken: 0,
-            sink: Some(sink),
-            failed: None,
-            progress,
-        }
-    }
-
-    /// Ends the hashing thread's work.
-    fn close(&mut self) {
-        self.sink = None;
-    }
-
-    fn next_chunk(&mut self) -> Result<(), Failed> {
-        interrupt::check().map_err(Failed::Interrupted)?;
-        let mut chunk = vec![0; CHUNK];
-        let mut filled = 0;
-        while filled < CHUNK {
-            match self.file.read_at(&mut chunk[filled..], self.offset) {
-                Ok(0) => break,
-                Ok(count) => {
-                    filled += count;
-                    self.offset += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failed::Io(error)),
-            }
-        }
-        chunk.truncate(filled);
-        self.chunk = Arc::new(chunk);
-        self.taken = 0;
-        if filled > 0
-            && let Some(sink) = &self.sink
-            && sink.send(Arc::clone(&self.chunk)).is_err()
-        {
-            return Err(Failed::Io(io::Error::other("the hashing thread ended")));
-        }
-        self.progress.event(&Event::Bytes {
-            what: format!("verify {}", self.subject),
-            done: self.offset,
-            total: Some(self.total),
-        });
-        Ok(())
-    }
-}
-
-impl Read for Tee<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.failed.is_some() {
-            return Err(io::Error::other("reading failed before"));
-        }
-        if self.taken == self.chunk.len()
-            && let Err(failed) = self.next_chunk()
-        {
-            self.failed = Some(failed);
-            return Err(io::Error::other("reading failed"));
-        }
-        let rest = &self.chunk[self.taken..];
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
-    }
 }

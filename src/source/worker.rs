@@ -10,14 +10,17 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use camino::Utf8PathBuf;
+use camino::Utf8Path;
+use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::extract::{self, ExtractError, Job};
 use super::xz;
 use crate::command::{Cmd, CommandError};
 use crate::failure::{Diagnose, Exit};
+use crate::files::{FileError, Staged};
 
 /// Longest standard error that is read back, in bytes.
 const MAX_VERDICT: u64 = 1 << 20;
@@ -42,6 +45,9 @@ pub enum WorkerError {
         /// The last it said, escaped.
         last: String,
     },
+    /// The file system.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// What it said could not be kept.
     #[error("failed to keep what the `{job}` worker says")]
     Io {
@@ -59,6 +65,7 @@ impl Diagnose for WorkerError {
             Self::Command(error) => error.exit(),
             // A decoder that dies of its input has met bad input.
             Self::NoVerdict { .. } => Exit::NotVerified,
+            Self::File(error) => error.exit(),
             Self::Io { .. } => Exit::Unexpected,
         }
     }
@@ -67,6 +74,7 @@ impl Diagnose for WorkerError {
         match self {
             Self::Command(error) => error.code(),
             Self::NoVerdict { .. } => "worker-no-verdict",
+            Self::File(error) => error.code(),
             Self::Io { .. } => "worker-io",
         }
     }
@@ -79,6 +87,7 @@ impl Diagnose for WorkerError {
                  made to break the decoder: keep it and report it"
                     .to_owned(),
             ],
+            Self::File(error) => error.hints(),
             Self::Io { .. } => Vec::new(),
         }
     }
@@ -99,13 +108,11 @@ pub(in crate::source) fn run_watched<T: DeserializeOwned, E: DeserializeOwned>(
     watch: impl Fn() + Sync,
 ) -> Result<Result<T, E>, WorkerError> {
     let io = |source| WorkerError::Io { job, source };
-    let mut log = tempfile::NamedTempFile::new().map_err(io)?;
-    let log_path = Utf8PathBuf::try_from(log.path().to_owned())
-        .map_err(|error| io(io::Error::other(error)))?;
-    let command = command.log(log_path);
+    let mut log = Staged::within(Utf8Path::new("/tmp"))?;
+    let command = command.log(log.path());
     let is_done = AtomicBool::new(false);
     let status = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let watching = scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 watch();
                 std::thread::park_timeout(Duration::from_millis(200));
@@ -113,13 +120,14 @@ pub(in crate::source) fn run_watched<T: DeserializeOwned, E: DeserializeOwned>(
         });
         let status = command.status();
         is_done.store(true, Ordering::Relaxed);
+        watching.thread().unpark();
         status
     });
     watch();
     let code = status?;
     let mut said = Vec::new();
-    log.rewind().map_err(io)?;
-    log.as_file_mut()
+    log.file().rewind().map_err(io)?;
+    log.file()
         .take(MAX_VERDICT)
         .read_to_end(&mut said)
         .map_err(io)?;
@@ -153,7 +161,11 @@ pub fn main(arguments: &[String]) -> Exit {
             Ok(limits) => decompress(&limits),
             Err(error) => refuse_usage(&error.to_string()),
         },
-        _ => refuse_usage("expected `decompress LIMITS` or `unpack JOB`"),
+        ["unpack", job, dest] => match serde_json::from_str(job) {
+            Ok(job) => unpack(&job, Utf8Path::new(dest)),
+            Err(error) => refuse_usage(&error.to_string()),
+        },
+        _ => refuse_usage("expected `decompress LIMITS` or `unpack JOB DIRECTORY`"),
     }
 }
 
@@ -172,6 +184,24 @@ fn decompress(limits: &xz::Limits) -> Exit {
         Ok(mut output) => xz::decompress(&mut input, &mut output, limits),
         Err(error) => Err(xz::XzError::Io {
             action: "open the output".to_owned(),
+            reason: error.to_string(),
+        }),
+    };
+    conclude(done)
+}
+
+fn unpack(job: &Job, dest: &Utf8Path) -> Exit {
+    confine(job.bytes);
+    // Modes are clamped to 0644 and 0755, and this lets exactly those through.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let input = std::os::fd::AsFd::as_fd(&io::stdin())
+        .try_clone_to_owned()
+        .map(File::from);
+    let done = match input {
+        Ok(input) => extract::extract(input, dest, job),
+        Err(error) => Err(ExtractError::Io {
+            action: "open".to_owned(),
+            name: "the archive".to_owned(),
             reason: error.to_string(),
         }),
     };

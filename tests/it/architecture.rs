@@ -113,6 +113,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "src/source/policy.rs",
             "src/source/signature.rs",
             "src/source/verdict.rs",
+            "src/source/keys.rs",
         ],
     ),
     ("serde_yaml", &["src/spec/yaml.rs"]),
@@ -121,8 +122,8 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "tar",
         &[
+            "src/source/extract.rs",
             "src/source/identity.rs",
-            "src/source/unpack.rs",
             "src/image/boot_test.rs",
         ],
     ),

@@ -49,6 +49,7 @@ mod signature;
 mod store;
 mod tour;
 mod words;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -75,6 +76,7 @@ fn all() -> Vec<Case> {
     cases.extend(store::cases());
     cases.extend(tour::cases());
     cases.extend(words::cases());
+    cases.extend(unpack::cases());
     cases
 }
 
