@@ -48,7 +48,7 @@ fn is_configuration(path: &str) -> bool {
             [only] => only.starts_with("localversion"),
             ["scripts", ..] | ["kernel", "configs", ..] | ["arch", _, "configs", ..] => true,
             ["arch", _, file] => file.starts_with("Makefile"),
-            ["arch", _, "tools", file] => file.ends_with(".sh"),
+            ["arch", _, "tools", file] => file.strip_suffix(".sh").is_some(),
             _ => false,
         }
 }

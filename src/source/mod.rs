@@ -3,6 +3,7 @@
 mod armor;
 pub mod checksums;
 pub mod debian;
+mod decompress;
 pub mod entry;
 pub mod extract;
 pub mod identity;
@@ -13,6 +14,7 @@ mod policy;
 pub mod releases;
 pub mod signature;
 mod tee;
+mod tree_writer;
 pub mod unpack;
 pub mod verdict;
 pub mod worker;

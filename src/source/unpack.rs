@@ -305,7 +305,7 @@ fn work(
         .arg(job)
         .arg(sandbox.path(Utf8Path::new(INSIDE)).as_str())
         .stdin_file(stdin)
-        .deadline(Duration::from_secs(3600));
+        .deadline(Duration::from_hours(1));
     let subject = tarball.path().file_name().unwrap_or("source");
     let verdict = worker::run_watched("unpack", command, || {
         progress.event(&Event::Bytes {

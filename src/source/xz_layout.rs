@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 /// Bytes of the stream footer.
-const FOOTER: u64 = 12;
+const FOOTER: usize = 12;
 
 /// Largest index that is read, in bytes: that of a file with 24 MiB blocks has some hundred.
 const MAX_INDEX: u64 = 1 << 20;
@@ -26,10 +26,10 @@ pub(in crate::source) struct Layout {
 /// Reads the end of `file`. `None` where it does not look like the end of an `.xz` file.
 pub(in crate::source) fn read(file: &File) -> io::Result<Option<Layout>> {
     let size = file.metadata()?.len();
-    let Some(footer_at) = size.checked_sub(FOOTER) else {
+    let Some(footer_at) = size.checked_sub(FOOTER as u64) else {
         return Ok(None);
     };
-    let mut footer = [0; FOOTER as usize];
+    let mut footer = [0; FOOTER];
     file.read_exact_at(&mut footer, footer_at)?;
     if footer[10..] != *b"YZ" {
         return Ok(None);

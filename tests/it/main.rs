@@ -48,8 +48,8 @@ mod sandbox;
 mod signature;
 mod store;
 mod tour;
-mod words;
 mod unpack;
+mod words;
 
 use std::process::ExitCode;
 

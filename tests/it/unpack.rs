@@ -98,9 +98,10 @@ impl Bench {
 
     /// That neither the tree nor anything on the way to it is left.
     fn nothing_left(&self) -> Outcome {
-        let left = match self.env.path("out").exists() {
-            true => tree::listing(&self.env.path("out"))?,
-            false => Vec::new(),
+        let left = if self.env.path("out").exists() {
+            tree::listing(&self.env.path("out"))?
+        } else {
+            Vec::new()
         };
         if left.is_empty() {
             Ok(())

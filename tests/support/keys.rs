@@ -84,7 +84,7 @@ pub struct Plan {
 impl Plan {
     /// The user id.
     pub fn user(mut self, user: &str) -> Self {
-        self.user = user.to_owned();
+        user.clone_into(&mut self.user);
         self
     }
 
