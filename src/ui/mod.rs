@@ -5,11 +5,13 @@
 
 mod answer;
 mod failure;
+mod guard;
 pub mod progress;
 mod style;
 mod table;
 
 pub use answer::{Answer, Text};
 pub use failure::{failure_json, failure_text};
+pub use guard::Guarded;
 pub use style::{Style, Tone};
 pub use table::Table;

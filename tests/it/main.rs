@@ -50,6 +50,7 @@ mod store;
 mod tour;
 mod unpack;
 mod words;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -77,6 +78,7 @@ fn all() -> Vec<Case> {
     cases.extend(tour::cases());
     cases.extend(words::cases());
     cases.extend(unpack::cases());
+    cases.extend(workspace::cases());
     cases
 }
 

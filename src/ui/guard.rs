@@ -1,0 +1,204 @@
+//! The guard's report, for people and machines.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::answer::Answer;
+use super::style::{Style, Tone};
+use crate::kconfig::{Finding, GuardReport, Severity};
+
+/// How many warnings of one kind are shown where nobody asked for all.
+const SHOWN: usize = 8;
+
+/// The report of one pipeline's configuration.
+#[derive(Debug)]
+pub struct Guarded<'a> {
+    /// The pipeline.
+    pub pipeline: &'a str,
+    /// What the guard found.
+    pub report: &'a GuardReport,
+    /// Whether all of it is shown.
+    pub verbose: bool,
+}
+
+impl Guarded<'_> {
+    /// The last line: whether a kernel may be compiled from this.
+    fn verdict(&self, style: Style) -> String {
+        let report = self.report;
+        let met = format!("{} of {} requests are met", report.met, report.asked);
+        let counts = format!(
+            "{} block, {}, {}",
+            report.count(Severity::Block),
+            count(report.count(Severity::Warn), "warning"),
+            count(report.count(Severity::Note), "note")
+        );
+        let (tone, word) = if report.passes() {
+            (Tone::Good, "guard passed:")
+        } else {
+            (Tone::Bad, "guard failed:")
+        };
+        format!("{} {met}; {counts}\n", style.paint(tone, word))
+    }
+
+    /// Warnings or notes, by kind; those over the limit are counted.
+    fn group(&self, severity: Severity, style: Style, out: &mut String) {
+        let mut kinds: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        for finding in &self.report.findings {
+            if finding.severity == severity {
+                kinds.entry(finding.code()).or_default().push(finding);
+            }
+        }
+        let limit = match severity {
+            _ if self.verbose => usize::MAX,
+            Severity::Block => usize::MAX,
+            Severity::Warn => SHOWN,
+            Severity::Note => 0,
+        };
+        for (code, findings) in kinds {
+            for finding in findings.iter().take(limit) {
+                self.finding(finding, style, out);
+            }
+            let more = findings.len().saturating_sub(limit);
+            if more > 0 {
+                let word = style.paint(tone(severity), &severity.to_string());
+                let others = if limit == 0 { "" } else { " more" };
+                out.push_str(
+                    &format_args!("{word}  {more}{others} of the kind {code}\n").to_string(),
+                );
+            }
+        }
+    }
+
+    fn finding(&self, finding: &Finding, style: Style, out: &mut String) {
+        let word = style.paint(tone(finding.severity), &finding.severity.to_string());
+        out.push_str(&format_args!("{word}  {finding}\n").to_string());
+        if self.verbose || finding.severity == Severity::Block {
+            for line in finding.details() {
+                out.push_str("         ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn count(n: usize, word: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {word}{s}")
+}
+
+fn tone(severity: Severity) -> Tone {
+    match severity {
+        Severity::Block => Tone::Bad,
+        Severity::Warn => Tone::Warn,
+        Severity::Note => Tone::Faint,
+    }
+}
+
+impl Answer for Guarded<'_> {
+    fn text(&self, style: Style) -> String {
+        let mut out = format!(
+            "{} on linux {}\n",
+            style.paint(Tone::Strong, self.pipeline),
+            self.report.version
+        );
+        self.group(Severity::Block, style, &mut out);
+        self.group(Severity::Warn, style, &mut out);
+        self.group(Severity::Note, style, &mut out);
+        let hidden =
+            self.report.count(Severity::Note) > 0 || self.report.count(Severity::Warn) > SHOWN;
+        if hidden && !self.verbose {
+            let hint = "-v shows everything, --format json too\n";
+            out.push_str(&style.paint(Tone::Faint, hint));
+        }
+        out.push_str(&self.verdict(style));
+        out
+    }
+
+    fn json(&self) -> Value {
+        // A report holds nothing that JSON cannot.
+        let report = serde_json::to_value(self.report).unwrap_or_default();
+        json!({
+            "schema": "kiln.config-check/1",
+            "pipeline": self.pipeline,
+            "passes": self.report.passes(),
+            "report": report,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dotconfig::DotConfig;
+    use crate::kconfig::{Definitions, Evidence, Facts, Fragment, guard, merge};
+
+    /// A tree in which FOO needs DEP, asked for FOO.
+    fn report(resolved: &str) -> GuardReport {
+        let tree = "config FOO\n\tbool \"foo\"\n\tdepends on DEP\nconfig DEP\n\tbool \"dep\"\n";
+        let definitions =
+            Definitions::read_with(|name| (name == "Kconfig").then(|| tree.to_owned())).unwrap();
+        let base = DotConfig::parse("# CONFIG_DEP is not set\n");
+        let text = "# kiln: why \"it is the point\"\nCONFIG_FOO=y\n";
+        let fragments = [Fragment::parse("f.config", text).unwrap()];
+        let merged = merge(&base, &fragments, &[], "6.12".parse().unwrap()).unwrap();
+        guard(&Evidence {
+            merged: &merged,
+            base: &base,
+            base_alone: &base,
+            resolved: &DotConfig::parse(resolved),
+            definitions: &definitions,
+            remarks: &[],
+            base_remarks: &[],
+            facts: &Facts::embedded().unwrap(),
+            allowed: &[],
+            version: "6.12.117".parse().unwrap(),
+            today: None,
+        })
+    }
+
+    #[test]
+    fn a_lost_option_is_told_with_its_reasons() {
+        let report = report("# CONFIG_DEP is not set\n");
+        let guarded = Guarded {
+            pipeline: "lts",
+            report: &report,
+            verbose: false,
+        };
+        let text = guarded.text(Style::PLAIN);
+        assert!(
+            text.starts_with("lts on linux 6.12.117\nblock  f.config:2: CONFIG_FOO"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n         wanted because: it is the point\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n         needs: DEP\n"), "{text}");
+        assert!(
+            text.contains("guard failed: 0 of 1 requests are met; 1 block, "),
+            "{text}"
+        );
+        let json = guarded.json();
+        assert_eq!(json["passes"], false);
+        assert_eq!(json["report"]["findings"][0]["symbol"], "FOO");
+    }
+
+    #[test]
+    fn a_passing_report_says_so() {
+        let report = report("CONFIG_DEP=y\nCONFIG_FOO=y\n");
+        let guarded = Guarded {
+            pipeline: "lts",
+            report: &report,
+            verbose: true,
+        };
+        let text = guarded.text(Style::PLAIN);
+        assert!(
+            text.contains("guard passed: 1 of 1 requests are met; 0 block, "),
+            "{text}"
+        );
+        assert!(!text.contains("-v shows"), "{text}");
+        assert_eq!(guarded.json()["passes"], true);
+    }
+}

@@ -1,0 +1,306 @@
+//! Workspaces: making one, checking one, and everything that can be wrong in one.
+
+use std::collections::BTreeSet;
+
+use crate::support::case::{Case, Outcome, Stop, skip};
+use crate::support::env::Env;
+
+/// The cases of this module.
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("workspace::a_new_one_is_whole_and_checks_clean", fresh),
+        Case::new("workspace::init_never_touches_what_is_there", twice),
+        Case::new("workspace::init_fills_an_empty_current_directory", here),
+        Case::new("workspace::check_finds_everything_at_once", broken),
+        Case::new("workspace::check_of_one_file", one_file),
+        Case::new("workspace::check_of_hostile_files", hostile),
+        Case::new("workspace::check_writes_nothing", writes_nothing),
+        Case::new("workspace::schemas_accept_what_is_shipped", schemas),
+        Case::new("workspace::schemas_refuse_what_check_refuses", schema_twins),
+    ]
+}
+
+fn fresh() -> Outcome {
+    let env = Env::with_workspace()?;
+    let listing = env.listing()?;
+    for path in [
+        "kiln.yaml",
+        ".gitignore",
+        "pipelines/lts.yaml",
+        "pipelines/channels.yaml",
+    ] {
+        assert!(listing.iter().any(|file| file == path), "{path} is missing");
+    }
+    assert!(
+        !listing.iter().any(|path| path.contains("kiln-init")),
+        "what was staged is still there"
+    );
+    env.kiln(["check"]).run()?.exits(0)?.says("ok: ")?;
+    // From below, and from elsewhere.
+    env.kiln(["check"])
+        .in_dir(env.path("pipelines"))
+        .run()?
+        .exits(0)?;
+    env.kiln(["-C", env.workspace().as_str(), "check"])
+        .in_dir("/")
+        .run()?
+        .exits(0)?;
+    Ok(())
+}
+
+fn twice() -> Outcome {
+    let env = Env::with_workspace()?;
+    env.write("pipelines/lts.yaml", "mine\n")?;
+    let before = env.listing()?;
+    env.kiln(["init", "."])
+        .run()?
+        .exits(2)?
+        .warns("is not empty")?
+        .warns("hint: name a directory")?;
+    assert_eq!(env.listing()?, before);
+    assert_eq!(env.read("pipelines/lts.yaml")?, "mine\n");
+    env.write("file", "mine\n")?;
+    env.kiln(["init", "file"])
+        .run()?
+        .exits(2)?
+        .warns("is a file")?;
+    assert_eq!(env.read("file")?, "mine\n");
+    // Below a file nothing can be made, and nothing is left.
+    env.kiln(["init", "file/below"]).run()?.exits(1)?;
+    assert_eq!(env.read("file")?, "mine\n");
+    Ok(())
+}
+
+fn here() -> Outcome {
+    let env = Env::new()?;
+    env.kiln(["init", "."]).run()?.exits(0)?;
+    env.kiln(["init", "deep/er/still"]).run()?.exits(0)?;
+    env.kiln(["-C", "deep/er/still", "check"]).run()?.exits(0)?;
+    Ok(())
+}
+
+/// A file, what is replaced in it, by what, and what `kiln check` must say.
+const BREAKAGES: &[(&str, &str, &str, &str)] = &[
+    (
+        "pipelines/lts.yaml",
+        "series: \"6.18\"",
+        "series: newest",
+        "pipelines/lts.yaml:5:9: series: expected a kernel series such as \"6.18\", found `newest`",
+    ),
+    (
+        "pipelines/canary.yaml",
+        "name: canary",
+        "name: canry",
+        "pipelines/canary.yaml:4: the pipeline is named `canry`, its file `canary`",
+    ),
+    (
+        "pipelines/channels.yaml",
+        "lines: [lts, canary]",
+        "lines: [lst, canary]",
+        "pipelines/channels.yaml:4: no pipeline makes the line `lst`; did you mean `lts`?",
+    ),
+    (
+        "kiln.yaml",
+        "kiln: 1",
+        "kiln: 1\nmirors: {}",
+        "kiln.yaml:3:1: unknown key `mirors`; did you mean `mirrors`?",
+    ),
+    (
+        "collateral/lts.yaml",
+        "allow: []",
+        "allow: [{symbols: [A], cause: B}]",
+        "collateral/lts.yaml:4:9: allow.0: missing key `why`",
+    ),
+    (
+        "config-fragments/boot-gate.config",
+        "CONFIG_PANIC_TIMEOUT",
+        " CONFIG_PANIC_TIMEOUT",
+        "config-fragments/boot-gate.config:",
+    ),
+    (
+        "keys/ABAF11C65A2970B130ABE3C479BE3E4300411886.asc",
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+        "<html>",
+        "keys/ABAF11C65A2970B130ABE3C479BE3E4300411886.asc: ",
+    ),
+];
+
+fn broken() -> Outcome {
+    let env = Env::with_workspace()?;
+    for (file, from, to, _) in BREAKAGES {
+        let text = env.read(file)?;
+        env.write(file, text.replacen(from, to, 1))?;
+    }
+    env.write("pipelines/lts.lock.json", "{\"schema\": \"kiln.lock/1\"}")?;
+    env.write("keys/greg.asc", "x")?;
+    let text = env
+        .kiln(["check"])
+        .run()?
+        .exits(2)?
+        .warns("error: found ")?;
+    let json = env
+        .kiln(["check", "--format", "json"])
+        .run()?
+        .exits(2)?
+        .json()?;
+    for (file, _, _, said) in BREAKAGES {
+        if !text.stdout.contains(said) {
+            return Err(text.complaint(&format!("{said:?} was not said")));
+        }
+        let found = json["findings"]
+            .as_array()
+            .is_some_and(|findings| findings.iter().any(|finding| finding["file"] == *file));
+        assert!(found, "JSON lacks a finding for {file}");
+    }
+    text.says("pipelines/lts.lock.json: ")?
+        .says("keys/greg.asc: a certificate's file is named by its full fingerprint")?;
+    Ok(())
+}
+
+fn one_file() -> Outcome {
+    let env = Env::with_workspace()?;
+    env.edit("pipelines/canary.yaml", "series: \"7.2\"", "series: x")?;
+    env.kiln(["check", "pipelines/lts.yaml"]).run()?.exits(0)?;
+    env.kiln(["check", "pipelines/canary.yaml"])
+        .run()?
+        .exits(2)?;
+    env.kiln(["check", "pipelines/lts.yaml", "pipelines/canary.yaml"])
+        .run()?
+        .exits(2)?
+        .says("pipelines/canary.yaml:4:9: series: ")?;
+    env.kiln(["check", "canary.yaml"])
+        .in_dir(env.path("pipelines"))
+        .run()?
+        .exits(2)?;
+    // What a file names is looked at too.
+    env.edit("pipelines/lts.yaml", "boot-gate]", "boot-gat]")?;
+    env.kiln(["check", "pipelines/lts.yaml"])
+        .run()?
+        .exits(2)?
+        .says("there is no fragment `boot-gat`")?
+        .says("did you mean `boot-gate`?")?;
+    env.kiln(["check", "pipelines/no.yaml"]).run()?.exits(2)?;
+    Ok(())
+}
+
+/// Files that are not what they seem end in findings, never in a panic or a hang.
+fn hostile() -> Outcome {
+    let env = Env::with_workspace()?;
+    env.write("pipelines/a.yaml", [0xff, 0xfe, 0x00])?;
+    env.write("pipelines/b.yaml", "[".repeat(100_000))?;
+    env.write("pipelines/c.yaml", "a: &a [*a, *a]\n")?;
+    env.write("pipelines/d.yaml", "")?;
+    env.write("pipelines/e.yaml", "x".repeat(8 << 20))?;
+    env.write("config-fragments/a.config", [0x43, 0xff])?;
+    env.write("pipelines/a.lock.json", "{".repeat(50_000))?;
+    std::fs::create_dir(env.path("pipelines/f.yaml"))?;
+    std::os::unix::fs::symlink("g.yaml", env.path("pipelines/g.yaml"))?;
+    let ran = env.kiln(["check"]).run()?.exits(2)?;
+    for name in [
+        "pipelines/a.yaml",
+        "pipelines/b.yaml",
+        "pipelines/c.yaml",
+        "pipelines/d.yaml",
+        "pipelines/e.yaml",
+        "config-fragments/a.config",
+        "pipelines/a.lock.json",
+    ] {
+        if !ran.stdout.contains(&format!("{name}:")) {
+            return Err(ran.complaint(&format!("nothing was said about {name}")));
+        }
+    }
+    Ok(())
+}
+
+fn writes_nothing() -> Outcome {
+    let env = Env::with_workspace()?;
+    let before = env.listing()?;
+    env.kiln(["check"]).run()?.exits(0)?;
+    env.kiln(["doctor", "--for", "build"]).run()?;
+    assert_eq!(env.listing()?, before);
+    Ok(())
+}
+
+/// Judges files by their schema: python3 with the modules yaml and jsonschema.
+const JUDGE: &str = "
+import json, sys
+try:
+    import yaml, jsonschema
+except ImportError as e:
+    print(e.name); sys.exit(77)
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+try:
+    jsonschema.Draft202012Validator(schema).validate(yaml.safe_load(open(sys.argv[2])))
+except jsonschema.ValidationError as e:
+    print(e.message); sys.exit(1)
+";
+
+const SCHEMAS: [(&str, &[&str]); 4] = [
+    ("pipeline", &["pipelines/lts.yaml", "pipelines/canary.yaml"]),
+    ("channels", &["pipelines/channels.yaml"]),
+    ("workspace", &["kiln.yaml"]),
+    ("collateral", &["collateral/lts.yaml"]),
+];
+
+fn judged(env: &Env, schema: &str, file: &str) -> Result<bool, Stop> {
+    let text = env.kiln(["schema", schema]).run()?.exits(0)?.stdout;
+    let name = format!("{schema}.schema.json");
+    env.write(&name, text)?;
+    let ran = env
+        .program("python3", ["-c", JUDGE, &name, file])
+        .run()
+        .map_err(|_| skip("python3 is not installed"))?;
+    match ran.code() {
+        Some(0) => Ok(true),
+        Some(1) if !ran.stderr.contains("Traceback") => Ok(false),
+        Some(77) => Err(skip(format!(
+            "python3 lacks the module {}, which would judge the schemas",
+            ran.stdout.trim()
+        ))),
+        _ => Err(ran.complaint("the judge failed")),
+    }
+}
+
+fn schemas() -> Outcome {
+    let env = Env::with_workspace()?;
+    for (schema, files) in SCHEMAS {
+        for file in files {
+            assert!(judged(&env, schema, file)?, "{schema} refuses {file}");
+        }
+    }
+    Ok(())
+}
+
+fn schema_twins() -> Outcome {
+    let env = Env::with_workspace()?;
+    for (file, from, to) in [
+        ("pipelines/lts.yaml", "series: \"6.18\"", "series: newest"),
+        (
+            "pipelines/lts.yaml",
+            "{kernel-org: {}}",
+            "{kernel-org: {}, dir: x}",
+        ),
+        ("pipelines/lts.yaml", "headers: true", "headers: yess"),
+        ("pipelines/lts.yaml", "trim: none", "trimm: none"),
+        ("pipelines/lts.yaml", "root: host", "root: debian-12"),
+        ("pipelines/lts.yaml", "name: lts\n", ""),
+        ("pipelines/channels.yaml", "from: canary", "form: canary"),
+        ("pipelines/channels.yaml", "nodes: 5%", "nodes: 500%"),
+        ("kiln.yaml", "kiln: 1", "kiln: 2"),
+        ("collateral/lts.yaml", "allow: []", "allow: {}"),
+    ] {
+        let good = env.read(file)?;
+        env.write(file, good.replacen(from, to, 1))?;
+        let (schema, _) = SCHEMAS
+            .into_iter()
+            .find(|(_, files)| files.contains(&file))
+            .unwrap();
+        assert!(!judged(&env, schema, file)?, "{schema} accepts {to:?}");
+        env.kiln(["check", file]).run()?.exits(2)?;
+        env.write(file, good)?;
+    }
+    let known: BTreeSet<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(known.len(), SCHEMAS.len());
+    Ok(())
+}
