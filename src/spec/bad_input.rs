@@ -200,7 +200,7 @@ fn pipeline_values() {
             (
                 "flavour: none_amd64",
                 "flavour: amd64",
-                "f.yaml:9:50: config.base.debian.flavour: expected a flavour of Debian's configs such as none_amd64, none_cloud-amd64 or rt_amd64, found `amd64`",
+                "f.yaml:9:56: config.base.debian.flavour: expected a flavour of Debian's configs such as none_amd64, none_cloud-amd64 or rt_amd64, found `amd64`",
             ),
             (
                 "trim: none",

@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1024), "1.0 KiB");
         assert_eq!(bytes(148 << 20), "148.0 MiB");
-        assert_eq!(bytes(u64::MAX), "16384.0 PiB");
+        assert_eq!(bytes(u64::MAX), "16383.9 PiB");
         assert_eq!(duration(59), "59 s");
         assert_eq!(duration(185), "3 min 5 s");
         assert_eq!(duration(7800), "2 h 10 min");

@@ -99,38 +99,59 @@ fn nothing_to_do() -> Outcome {
     Ok(())
 }
 
+/// Headers are hidden, so that something is missing on every host.
 fn without_root() -> Outcome {
     if !rustix::process::geteuid().is_root() {
         return Err(skip("needs root, to give root up"));
     }
     let env = Env::new()?;
-    let missing = needs::of(&Purpose::ALL)
-        .into_iter()
-        .any(|need| !need.thing.is_there());
-    if !missing {
-        return Err(skip("nothing is missing on this host"));
-    }
-    let ran = env
-        .program(
+    let run = |arguments: &[&str]| {
+        let hidden = [
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev-bind",
+            "/dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/usr/include",
+            "--",
             "setpriv",
-            [
-                "--reuid",
-                "65534",
-                "--regid",
-                "65534",
-                "--clear-groups",
-                crate::support::env::KILN,
-                "doctor",
-                "--install",
-            ],
-        )
-        .in_dir("/")
-        .run()?;
-    if ran.code() == Some(126) || ran.code() == Some(127) {
-        return Err(skip("the program cannot be read without root"));
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            crate::support::env::KILN,
+            "doctor",
+            "--for",
+            "build",
+        ];
+        env.program("bwrap", hidden.iter().chain(arguments).copied())
+            .in_dir("/")
+            .run()
+            .map_err(|_| skip("bubblewrap is not installed"))
+    };
+    let ran = run(&[])?;
+    if ran.code() != Some(20) && !ran.stderr.contains("error: this host") {
+        return Err(skip(format!(
+            "no sandbox to hide headers in, or the program cannot be read without root: {}",
+            ran.stderr.trim()
+        )));
     }
+    let line = "apt-get install --no-install-recommends --yes libc6-dev libelf-dev libssl-dev";
     ran.exits(20)?
+        .says(line)?
+        .warns("lacks /usr/include/")?
+        .warns(line)?;
+    run(&["--install"])?
+        .exits(20)?
         .warns("needs root")?
-        .warns("apt-get install --no-install-recommends --yes ")?;
+        .warns(&format!("hint: as root, run `{line}`"))?;
+    let json = run(&["--format", "json"])?.exits(20)?.json()?;
+    assert_eq!(json["install"], line);
+    assert_eq!(json["error"]["code"], "tools-missing");
     Ok(())
 }

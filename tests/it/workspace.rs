@@ -167,7 +167,7 @@ fn one_file() -> Outcome {
     env.kiln(["check", "pipelines/lts.yaml", "pipelines/canary.yaml"])
         .run()?
         .exits(2)?
-        .says("pipelines/canary.yaml:4:9: series: ")?;
+        .says("pipelines/canary.yaml:5:9: series: ")?;
     env.kiln(["check", "canary.yaml"])
         .in_dir(env.path("pipelines"))
         .run()?
