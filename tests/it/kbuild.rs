@@ -49,6 +49,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("kbuild::killed_tree_is_marked", killed_tree_is_marked),
         Case::new("kbuild::finished_build_is_used_again", finished_build),
         Case::new("kbuild::killed_build_leaves_nothing", killed_build),
+        Case::new(
+            "kbuild::stopped_build_without_a_sandbox",
+            stopped_in_the_open,
+        ),
     ]
 }
 
@@ -135,11 +139,8 @@ fn surroundings_are_fixed() -> Outcome {
 
 fn without_a_sandbox() -> Outcome {
     let env = Env::new()?;
-    // Open to the unprivileged user; a temporary directory is not.
-    Cmd::new(&Tool::find("chmod")?)
-        .args(["-R", "a+rX", env.root().as_str()])
-        .run()?;
     let kernel = FakeKernel::new(&env, open()?)?;
+    readable(&env)?;
     let kbuild = kernel.kbuild()?;
     assert!(!kbuild.is_isolated());
     assert_eq!(
@@ -506,6 +507,31 @@ fn killed_build() -> Outcome {
         let left = kiln::files::list(&env.path("build/out"))?;
         assert_eq!(left, ["tree"], "{signal:?}");
     }
+    Ok(())
+}
+
+/// Without a sandbox the group is all there is: a stop reaches it, `kill -9` of kiln would not.
+fn stopped_in_the_open() -> Outcome {
+    let env = Env::new()?;
+    let _written = FakeKernel::new(&env, open()?)?;
+    env.edit("linux/package.sh", "setsid sleep 614 &", "")?;
+    env.edit("linux/package.sh", "sleep 613", "sleep 615")?;
+    readable(&env)?;
+    let workspace = env.workspace();
+    let running = child::start(&env, "kbuild-slow", &[workspace.as_str(), "open"])?;
+    let mark = "sleep\u{0}615";
+    until(mark, || !child::processes_marked(mark).is_empty())?;
+    running.signal(Signal::TERM)?;
+    let ran = running.wait()?;
+    assert!(ran.stdout.contains("143"), "{}", ran.stdout);
+    child::expect_none_marked(mark)
+}
+
+/// Opens what stands in the workspace to the unprivileged user; a temporary directory is closed.
+fn readable(env: &Env) -> Result<(), Stop> {
+    Cmd::new(&Tool::find("chmod")?)
+        .args(["-R", "a+rX", env.root().as_str()])
+        .run()?;
     Ok(())
 }
 
