@@ -1,10 +1,10 @@
 //! Source and base config from Debian's packages, through the host's own apt.
 //!
 //! Here the chain of trust is apt's: the archive signs its indexes, an index names the digest of
-//! each package. The first time, a package passes through all of it, and what was in it is kept in
-//! the store; from then on the lock's digests decide, so that an old lock still builds when the
-//! archive has moved on. A digest that apt's index and the lock name differently for the same
-//! version is an error, never a choice.
+//! each package. The first time, a package passes through all of it, and it is kept in the store
+//! with what was in it; from then on the lock's digests decide, so that an old lock still builds
+//! when the archive has moved on. Where a locked package has to be fetched again and apt's index
+//! names another digest for its version, that is an error, never a choice.
 
 mod apt;
 mod changelog;
@@ -184,12 +184,7 @@ impl Debian<'_> {
                 });
             }
         };
-        let indexed = Indexed {
-            package: package.to_owned(),
-            version: locked.version.to_owned(),
-            sha256: locked.deb.sha256,
-            bytes: locked.deb.bytes,
-        };
+        let indexed = kept(package, locked.version, locked.deb);
         Ok(AptSource {
             tarball,
             facts: source_facts(&indexed, *locked.tar),
@@ -263,30 +258,20 @@ impl Debian<'_> {
         pinned: Option<(&str, &lock::Blob)>,
     ) -> Result<(Indexed, Utf8PathBuf), DebianError> {
         let indexed = match pinned {
-            Some((version, deb)) => match apt::show(package, Some(version))? {
-                Some(indexed) => {
-                    same(package, version, indexed.sha256, deb.sha256, LOCK)?;
-                    indexed
+            Some((version, deb)) => {
+                if let Some(path) = self.store.get(&deb.sha256)? {
+                    return Ok((kept(package, version, deb), path));
                 }
-                None if self.store.has(&deb.sha256) => {
-                    self.progress.event(&Event::Note(format!(
-                        "version {version} of {package} is no longer served; using the kept copy"
-                    )));
-                    Indexed {
-                        package: package.to_owned(),
-                        version: version.to_owned(),
-                        sha256: deb.sha256,
-                        bytes: deb.bytes,
-                    }
-                }
-                None => {
+                let Some(indexed) = apt::show(package, Some(version))? else {
                     return Err(DebianError::NotServed {
                         package: package.to_owned(),
                         version: version.to_owned(),
                         offered: apt::show(package, None)?.map(|indexed| indexed.version),
                     });
-                }
-            },
+                };
+                same(package, version, indexed.sha256, deb.sha256, LOCK)?;
+                indexed
+            }
             None => apt::show(package, None)?.ok_or_else(|| DebianError::Unknown {
                 package: package.to_owned(),
             })?,
@@ -413,6 +398,16 @@ fn same(
         expected,
         promised_by,
     })))
+}
+
+/// A locked package, described as apt's index would.
+fn kept(package: &str, version: &str, deb: &lock::Blob) -> Indexed {
+    Indexed {
+        package: package.to_owned(),
+        version: version.to_owned(),
+        sha256: deb.sha256,
+        bytes: deb.bytes,
+    }
 }
 
 fn find<'m>(members: &'m [Member], path: &str) -> Option<&'m Member> {

@@ -102,6 +102,8 @@ impl Plan {
             let bytes = xz::one_block(CONFIG_TEXT);
             put(format!("usr/src/{name}/config.{config}.xz"), &bytes)?;
         }
+        // dpkg-deb refuses what a strict umask makes.
+        tool("chmod", &["-R", "u=rwX,go=rX", tree.as_str()])?;
         let deb = root.join("x.deb");
         tool(
             "dpkg-deb",

@@ -8,16 +8,13 @@ use camino::Utf8Path;
 
 use super::DebianError;
 use crate::command::{Cmd, Tool};
-use crate::files::Staged;
+use crate::files::{self, Staged};
 use crate::interrupt;
 use crate::sandbox::{Isolation, Sandbox};
 use crate::store::Store;
 
 /// The longest that unpacking a package, or a member of one, may take.
 const UNPACK: Duration = Duration::from_mins(20);
-
-/// Where the package stands in the sandbox.
-const INSIDE: &str = "/kiln/package.deb";
 
 /// The files of a package: what `dpkg-deb --fsys-tarfile` gives.
 pub(super) struct Package {
@@ -57,12 +54,12 @@ impl Package {
         isolation: &Isolation,
     ) -> Result<Self, DebianError> {
         let tar = store.stage()?;
-        let sandbox = Sandbox::new(isolation).read_only(deb, INSIDE);
+        // As standard input, so that the sandbox's user needs no way to it.
         Cmd::new(&Tool::find("dpkg-deb")?)
-            .arg("--fsys-tarfile")
-            .arg(sandbox.path(Utf8Path::new(INSIDE)).into_string())
+            .args(["--fsys-tarfile", "-"])
+            .stdin_file(files::open(deb)?)
             .stdout_file(tar.reopen()?)
-            .sandbox(&sandbox)
+            .sandbox(&Sandbox::new(isolation))
             .deadline(UNPACK)
             .run()?;
         Ok(Self {
