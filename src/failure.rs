@@ -139,6 +139,15 @@ impl Failure {
         }
     }
 
+    /// A failure that should not happen.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Unexpected,
+            code: "unexpected",
+            ..Self::usage(message)
+        }
+    }
+
     /// The same failure with one more hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -47,6 +47,16 @@ pub enum FileError {
         /// Offset of the first wrong byte.
         offset: usize,
     },
+    /// Changed since its digest was taken.
+    #[error("`{path}` changed while it was used: expected sha256 {expected}, found {found}")]
+    Changed {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Its digest before.
+        expected: Sha256,
+        /// Its digest now.
+        found: Sha256,
+    },
     /// Another process holds the lock.
     #[error("`{path}` is locked by process {} ({}, since {})", .holder.pid, .holder.purpose, .holder.since)]
     Locked {
@@ -79,6 +89,7 @@ impl Diagnose for FileError {
                 _ => Exit::Unexpected,
             },
             Self::TooLarge { .. } | Self::NotText { .. } => Exit::Usage,
+            Self::Changed { .. } => Exit::NotVerified,
             Self::Locked { .. } => Exit::Locked,
             Self::Interrupted(interrupted) => interrupted.exit(),
         }
@@ -93,6 +104,7 @@ impl Diagnose for FileError {
             },
             Self::TooLarge { .. } => "file-too-large",
             Self::NotText { .. } => "file-not-text",
+            Self::Changed { .. } => "file-changed",
             Self::Locked { .. } => "locked",
             Self::Interrupted(interrupted) => interrupted.code(),
         }
@@ -175,6 +187,25 @@ pub fn hash_open(file: &mut File, path: &Utf8Path) -> Result<(Sha256, u64), File
 /// Creates a directory and its parents.
 pub fn create_dir_all(path: &Utf8Path) -> Result<(), FileError> {
     std::fs::create_dir_all(path).map_err(FileError::io("create directory", path))
+}
+
+/// Copies a file under its final name whole, or not at all. Where `expected` is given, bytes with
+/// another digest are refused.
+pub fn copy(from: &Utf8Path, to: &Utf8Path, expected: Option<&Sha256>) -> Result<(), FileError> {
+    let mut staged = Staged::beside(to)?;
+    io::copy(&mut open(from)?, staged.file()).map_err(FileError::io("copy", from))?;
+    if let Some(expected) = expected {
+        let (found, _bytes) = hash_open(&mut staged.reopen()?, from)?;
+        if found != *expected {
+            let (path, expected) = (from.to_owned(), *expected);
+            return Err(FileError::Changed {
+                path,
+                expected,
+                found,
+            });
+        }
+    }
+    staged.commit(to)
 }
 
 /// Removes a directory and all in it; one that is not there is fine.
@@ -428,6 +459,25 @@ mod tests {
         write(&path, b"new").unwrap();
         assert_eq!(read(&path, 100).unwrap(), b"new");
         assert_eq!(list(&dir.join("deep")).unwrap(), ["x"]);
+    }
+
+    #[test]
+    fn a_copy_is_the_promised_bytes_or_nothing() {
+        let (_guard, dir) = scratch();
+        write(&dir.join("from"), b"bytes").unwrap();
+        copy(
+            &dir.join("from"),
+            &dir.join("to"),
+            Some(&Sha256::of(b"bytes")),
+        )
+        .unwrap();
+        let error = copy(
+            &dir.join("from"),
+            &dir.join("no"),
+            Some(&Sha256::of(b"other")),
+        );
+        assert!(matches!(error, Err(FileError::Changed { .. })));
+        assert_eq!(list(&dir).unwrap(), ["from", "to"]);
     }
 
     #[test]

@@ -107,6 +107,39 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
     })
 }
 
+/// Sees to it that the host has what the work needs: asks, installs as root, and otherwise refuses
+/// with the one line to run.
+pub(super) fn ensure(context: &Context, purposes: &[Purpose]) -> Result<(), Failure> {
+    let mut missing = needs::of(purposes);
+    missing.retain(|need| !need.thing.is_there());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = needs::packages(&missing);
+    let root = rustix::process::geteuid().is_root();
+    let question = format!(
+        "This host lacks {}. Install them with apt?",
+        packages.join(" ")
+    );
+    if root && context.agreed(&question) {
+        return install(context, purposes);
+    }
+    let line = needs::install_line(&packages);
+    let names: Vec<&str> = missing.iter().map(|need| need.thing.name()).collect();
+    let hint = if root {
+        format!("run the same command with `--yes`, or first `{line}`")
+    } else {
+        format!("run as root: {line}")
+    };
+    Err(Failure {
+        exit: Exit::MissingTools,
+        code: "tools-missing",
+        message: format!("this host lacks {}", names.join(", ")),
+        causes: Vec::new(),
+        hints: vec![hint],
+    })
+}
+
 /// Installs what is missing, then looks again.
 fn install(context: &Context, purposes: &[Purpose]) -> Result<(), Failure> {
     let lacking = || {

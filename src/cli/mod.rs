@@ -2,15 +2,22 @@
 //! dispatch are made from.
 
 mod app;
+mod build;
 mod check;
 mod completions;
 mod context;
 mod doctor;
+mod fetch;
 mod init;
 mod man;
+mod quickstart;
+mod resolve;
 mod run;
+mod runs;
 mod schema;
+mod shell;
 mod verbs;
+mod work;
 
 pub use app::command;
 pub use context::{Context, Format};

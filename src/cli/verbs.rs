@@ -48,12 +48,20 @@ pub struct Example {
 pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 
 /// Nouns that group verbs, with what they are.
-pub const NOUNS: &[(&str, &str)] = &[];
+pub const NOUNS: &[(&str, &str)] = &[("runs", "What ran, how it ended, and its log")];
 
 /// Every verb, in the order of help.
 pub static VERBS: &[&Verb] = &[
+    &super::quickstart::VERB,
     &super::init::VERB,
     &super::check::VERB,
+    &super::resolve::VERB,
+    &super::fetch::VERB,
+    &super::build::VERB,
+    &super::runs::LIST,
+    &super::runs::SHOW,
+    &super::runs::LOG,
+    &super::shell::VERB,
     &super::doctor::VERB,
     &super::schema::VERB,
     &super::completions::VERB,

@@ -23,6 +23,9 @@ use crate::spec::pipeline::Packages as PackageOptions;
 /// Name of the output directory below that of the build.
 const OUT: &str = "out";
 
+/// Name of the list of modules in the output directory.
+const LSMOD: &str = "lsmod";
+
 /// Largest `.config` or log of a configuration target that is read: Debian's have 300 KiB.
 const TEXT_LIMIT: u64 = 16 << 20;
 
@@ -251,6 +254,27 @@ impl Kbuild {
         }
         files::remove_file(&self.dot_config())?;
         self.configure(target)
+    }
+
+    /// What is left of `base` without the modules that `lsmod` does not list, by the tree's own
+    /// `localmodconfig`.
+    pub fn localmodconfig(&self, base: &str, lsmod: &str) -> Result<Resolved, MakeError> {
+        // Once through the tree first, so that nothing is left to be asked.
+        let settled = self.olddefconfig(base)?;
+        files::write(&self.dot_config(), settled.text.as_bytes())?;
+        files::write(&self.out().join(LSMOD), lsmod.as_bytes())?;
+        let log = self.fresh_log("localmodconfig")?;
+        self.make(["localmodconfig"])
+            .arg(format!("LSMOD={}", self.places.out.join(LSMOD)))
+            .stdin_bytes("\n".repeat(1000))
+            .log(&log)
+            .deadline(CONFIG_DEADLINE)
+            .run()
+            .map_err(failed("localmodconfig"))?;
+        Ok(Resolved {
+            text: self.left_config("localmodconfig")?,
+            warnings: warnings(&files::read_text(&log, TEXT_LIMIT)?),
+        })
     }
 
     /// What the tree makes of a merged configuration. It must name each symbol once: `conf` only

@@ -209,6 +209,15 @@ pub enum Doubt {
     ContinuedTree,
 }
 
+impl std::fmt::Display for Doubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoSandbox => "compiled without a sandbox",
+            Self::ContinuedTree => "the object tree of a stopped build was continued",
+        })
+    }
+}
+
 /// What the build directory remembers, beside the output and out of reach of the build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -24,6 +24,9 @@ pub const FILES: &[(&str, &str)] = &[
     own!("keys/README.md"),
     own!("pipelines/canary.yaml"),
     own!("pipelines/channels.yaml"),
+    own!("pipelines/cloud.yaml"),
+    own!("pipelines/debian.yaml"),
+    own!("pipelines/guest.yaml"),
     own!("pipelines/lts.yaml"),
 ];
 

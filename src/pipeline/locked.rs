@@ -8,7 +8,7 @@ use super::session::Session;
 use super::workspace::Loaded;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit, Failure};
-use crate::files::{self, FileError};
+use crate::files;
 use crate::proof::lock::{self, Inputs, Lock};
 use crate::spec;
 

@@ -1,9 +1,15 @@
 //! Strings the stages together: times them, logs them, and decides nothing about file contents.
 
+pub mod acquire;
+pub mod build;
 pub mod check;
+pub mod check_config;
+pub mod configure;
 pub mod embedded;
 pub mod locked;
 pub mod needs;
+pub mod quickstart;
+pub mod resolve;
 pub mod run;
 pub mod session;
 pub mod workspace;

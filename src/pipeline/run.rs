@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,14 @@ pub struct Record {
 }
 
 const SCHEMA: &str = "kiln.run/1";
+
+impl Record {
+    /// How long a stage took, where it ended.
+    pub fn took(&self, stage: &str) -> Option<Duration> {
+        let ended = self.stages.iter().rfind(|known| known.stage == stage)?;
+        ended.took_ms.map(Duration::from_millis)
+    }
+}
 
 struct Open {
     record: Record,
@@ -191,6 +199,11 @@ impl<'a> Run<'a> {
             open.record.release = Some(release.to_owned());
         }
         self.save()
+    }
+
+    /// How long a stage of this run took.
+    pub fn took(&self, stage: &str) -> Option<Duration> {
+        self.lock().record.took(stage)
     }
 
     /// Notes why the outputs may not be published.

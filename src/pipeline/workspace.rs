@@ -223,7 +223,7 @@ impl Workspace {
 
     /// Reads a pipeline, given by name or by path.
     pub fn pipeline(&self, name: &str) -> Result<Loaded, WorkspaceError> {
-        let by_path = name.contains('/') || name.ends_with(".yaml");
+        let by_path = name.contains('/') || Utf8Path::new(name).extension() == Some("yaml");
         let path = if by_path {
             Utf8PathBuf::from(name)
         } else {

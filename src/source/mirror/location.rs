@@ -5,6 +5,8 @@ use std::fmt;
 use camino::{Utf8Path, Utf8PathBuf};
 use reqwest::Url;
 
+use crate::failure::{Diagnose, Exit};
+
 /// Why a text names no mirror.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not a mirror: expected an http, https or file address, or a directory{}", aside(.why))]
@@ -13,6 +15,16 @@ pub struct LocationError {
     pub found: String,
     /// What is wrong with it, where more is known.
     pub why: String,
+}
+
+impl Diagnose for LocationError {
+    fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+
+    fn code(&self) -> &'static str {
+        "mirror-address"
+    }
 }
 
 fn aside(why: &str) -> String {

@@ -1,0 +1,138 @@
+//! `kiln build`: from a pipeline to checked packages.
+
+use std::fmt::Write as _;
+
+use clap::{Args, Command};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::run::arguments;
+use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::work::Work;
+use crate::failure::{Exit, Failure};
+use crate::pipeline::build::{Built, MANIFEST, Options};
+use crate::ui::{Answer, Style, Table, Tone};
+
+/// What every command that compiles may end with.
+pub(super) const EXITS: &[Exit] = &[
+    Exit::NotVerified,
+    Exit::Guard,
+    Exit::Build,
+    Exit::MissingTools,
+    Exit::Network,
+    Exit::NotPublished,
+    Exit::Locked,
+    Exit::NoSpace,
+];
+
+pub(super) static VERB: Verb = Verb {
+    path: &["build"],
+    summary: "Verify, configure, guard, compile, package, and check the packages",
+    detail: "Builds from the lock (and resolves one where there is none). The guard stops the build \
+             before anything is compiled; after packaging it reads the configuration inside the \
+             finished image package once more. The same inputs are not built twice. A stopped build \
+             goes on where it was; its packages are then marked as not publishable.",
+    writes: true,
+    formats: TEXT_AND_JSON,
+    exits: EXITS,
+    examples: &[
+        Example {
+            line: "kiln build lts",
+            says: "builds the fleet's kernel",
+        },
+        Example {
+            line: "kiln build lts --locked --format json",
+            says: "in CI: refuses to change the lock",
+        },
+        Example {
+            line: "kiln build lts --again",
+            says: "compiles again although nothing changed",
+        },
+    ],
+    args: |command: Command| Arguments::augment_args(command),
+    run: |context, matches| run(context, &arguments(matches)?),
+};
+
+#[derive(Debug, Args)]
+struct Arguments {
+    /// The pipeline: a name in pipelines/, or a path
+    pipeline: String,
+
+    /// Refuse to write a new lock where fragments or pipeline changed since it was made
+    #[arg(long)]
+    locked: bool,
+
+    /// Build even where the same inputs were built before
+    #[arg(long)]
+    again: bool,
+
+    /// Keep the object tree afterwards
+    #[arg(long)]
+    keep: bool,
+}
+
+fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
+    let work = Work::open(context)?;
+    let session = work.session(context, context.progress())?;
+    let pipeline = work.workspace.pipeline(&arguments.pipeline)?;
+    let options = Options {
+        locked: arguments.locked,
+        again: arguments.again,
+        keep: arguments.keep,
+    };
+    let built = session.build(&pipeline, options)?;
+    context.answer(&Report(&built))?;
+    Ok(Exit::Ok)
+}
+
+/// A finished build, as an answer.
+pub(super) struct Report<'a>(pub(super) &'a Built);
+
+impl Answer for Report<'_> {
+    fn text(&self, style: Style) -> String {
+        let built = self.0;
+        let word = if built.reused {
+            "nothing changed since"
+        } else {
+            "built"
+        };
+        let mut text = format!(
+            "{} {}\n",
+            style.paint(Tone::Good, word),
+            built.manifest.release
+        );
+        let mut table = Table::new();
+        for package in &built.manifest.packages {
+            let size = format!("{} KiB", package.bytes.div_ceil(1024));
+            table.row([built.package(package).to_string(), size]);
+        }
+        text.push_str(&table.render(2));
+        let manifest = built.directory.join(MANIFEST);
+        let modules = if built.manifest.unsigned_modules {
+            "; modules are unsigned: boot with Secure Boot off"
+        } else {
+            ""
+        };
+        let _always = writeln!(text, "  {manifest}\n  the manifest is unsigned{modules}");
+        let mark = style.paint(Tone::Warn, "not publishable");
+        for doubt in &built.doubts {
+            let _always = writeln!(text, "  {mark}: {doubt}");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let built = self.0;
+        json!({
+            "schema": "kiln.built/1",
+            "release": built.manifest.release,
+            "reused": built.reused,
+            "directory": built.directory,
+            "manifest": built.directory.join(MANIFEST),
+            "packages": built.manifest.packages,
+            "config": built.manifest.config,
+            "input_digest": built.manifest.lock.input_digest,
+            "doubts": built.doubts,
+        })
+    }
+}

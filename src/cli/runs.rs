@@ -1,0 +1,207 @@
+//! `kiln runs`: what ran, how it ended, and its log.
+
+use clap::{Args, Command};
+use serde_json::{Value, json};
+
+use super::context::{Context, Format, write_out};
+use super::run::arguments;
+use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use crate::failure::{Exit, Failure};
+use crate::files;
+use crate::pipeline::run::{self, Past, Status};
+use crate::ui::{Answer, Style, Table, Tone};
+
+/// Largest log that is shown, in bytes.
+const LOG_LIMIT: u64 = 256 << 20;
+
+pub(super) static LIST: Verb = Verb {
+    path: &["runs", "list"],
+    summary: "List runs, newest last",
+    detail: "",
+    writes: false,
+    formats: TEXT_AND_JSON,
+    exits: &[],
+    examples: &[Example {
+        line: "kiln runs list",
+        says: "every run of this workspace, and how it ended",
+    }],
+    args: |command: Command| command,
+    run: |context, _matches| list(context),
+};
+
+pub(super) static SHOW: Verb = Verb {
+    path: &["runs", "show"],
+    summary: "Show the stages of a run and what it made",
+    detail: "",
+    writes: false,
+    formats: TEXT_AND_JSON,
+    exits: &[],
+    examples: &[
+        Example {
+            line: "kiln runs show",
+            says: "the newest run",
+        },
+        Example {
+            line: "kiln runs show 20261130T1205 --format json",
+            says: "the run whose id starts so",
+        },
+    ],
+    args: |command: Command| One::augment_args(command),
+    run: |context, matches| show(context, &arguments(matches)?),
+};
+
+pub(super) static LOG: Verb = Verb {
+    path: &["runs", "log"],
+    summary: "Print the log of a run",
+    detail: "",
+    writes: false,
+    formats: &[Format::Text],
+    exits: &[],
+    examples: &[Example {
+        line: "kiln runs log",
+        says: "the whole log of the newest run",
+    }],
+    args: |command: Command| One::augment_args(command),
+    run: |context, matches| log(context, &arguments(matches)?),
+};
+
+#[derive(Debug, Args)]
+struct One {
+    /// Start of the run's id; the newest run without it
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+}
+
+fn all(context: &Context) -> Result<Vec<Past>, Failure> {
+    let (past, unreadable) = run::list(&context.workspace()?.runs())?;
+    for directory in unreadable {
+        context
+            .progress()
+            .warning(format!("`{directory}` has no readable run.json"));
+    }
+    Ok(past)
+}
+
+fn one(context: &Context, wanted: &One) -> Result<Past, Failure> {
+    let mut past = all(context)?;
+    let Some(id) = &wanted.id else {
+        return past.pop().ok_or_else(|| {
+            Failure::usage("there are no runs yet").hint("start one with `kiln build PIPELINE`")
+        });
+    };
+    let mut fitting: Vec<Past> = past
+        .into_iter()
+        .filter(|run| run.record.id.starts_with(id))
+        .collect();
+    match (fitting.pop(), fitting.is_empty()) {
+        (Some(run), true) => Ok(run),
+        (None, _) => Err(
+            Failure::usage(format!("there is no run whose id starts with `{id}`"))
+                .hint("see them with `kiln runs list`"),
+        ),
+        (Some(_), false) => Err(Failure::usage(format!(
+            "more than one run's id starts with `{id}`"
+        ))
+        .hint("give more of the id; see them with `kiln runs list`")),
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    context.answer(&List(all(context)?))?;
+    Ok(Exit::Ok)
+}
+
+fn show(context: &Context, wanted: &One) -> Result<Exit, Failure> {
+    context.answer(&Show(one(context, wanted)?))?;
+    Ok(Exit::Ok)
+}
+
+fn log(context: &Context, wanted: &One) -> Result<Exit, Failure> {
+    let run = one(context, wanted)?;
+    let bytes = files::read(&run.directory.join("log"), LOG_LIMIT)?;
+    // Compilers and archives may have put anything into it: nothing of that moves the cursor.
+    let text: String = String::from_utf8_lossy(&bytes)
+        .chars()
+        .map(|c| {
+            if c.is_control() && !matches!(c, '\n' | '\t') {
+                '?'
+            } else {
+                c
+            }
+        })
+        .collect();
+    write_out(&text)?;
+    Ok(Exit::Ok)
+}
+
+fn word(run: &Past) -> (&'static str, Tone) {
+    match run.record.status {
+        Status::Ok => ("ok", Tone::Good),
+        Status::Running => ("running", Tone::Strong),
+        Status::Failed => ("failed", Tone::Bad),
+        Status::Died => ("died", Tone::Bad),
+    }
+}
+
+struct List(Vec<Past>);
+
+impl Answer for List {
+    fn text(&self, style: Style) -> String {
+        let mut table = Table::new();
+        for run in &self.0 {
+            let (word, tone) = word(run);
+            let exit = run
+                .record
+                .exit
+                .map_or_else(String::new, |code| code.to_string());
+            table.row([
+                run.record.id.clone(),
+                style.paint(tone, word),
+                exit,
+                run.record.release.clone().unwrap_or_default(),
+            ]);
+        }
+        table.render(0)
+    }
+
+    fn json(&self) -> Value {
+        json!({ "schema": "kiln.runs/1", "runs": self.0.iter().map(|run| &run.record).collect::<Vec<_>>() })
+    }
+}
+
+struct Show(Past);
+
+impl Answer for Show {
+    fn text(&self, style: Style) -> String {
+        let record = &self.0.record;
+        let (word, tone) = word(&self.0);
+        let mut text = format!("{} {}\n", record.id, style.paint(tone, word));
+        if let Some(failure) = &record.failure {
+            text.push_str("  ");
+            text.push_str(&failure.replace('\n', "\n  "));
+            text.push('\n');
+        }
+        let mut table = Table::new();
+        for stage in &record.stages {
+            let took = stage.took_ms.map_or_else(
+                || "-".to_owned(),
+                |ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+            );
+            table.row([stage.stage.clone(), took, stage.note.clone()]);
+        }
+        text.push_str(&table.render(2));
+        for doubt in &record.doubts {
+            text.push_str("  not publishable: ");
+            text.push_str(doubt);
+            text.push('\n');
+        }
+        text.push_str("  files: ");
+        text.push_str(self.0.directory.as_str());
+        text.push('\n');
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({ "schema": "kiln.run/1", "directory": self.0.directory, "run": self.0.record })
+    }
+}

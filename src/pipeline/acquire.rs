@@ -1,0 +1,251 @@
+//! `fetch` and `verify`: the source that a pipeline names, proven in this process.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8Path;
+
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::digest::Fingerprint;
+use crate::failure::{Exit, Failure};
+use crate::kernel::Version;
+use crate::proof::lock::{self, Lock};
+use crate::sandbox::Isolation;
+use crate::source::debian::{Debian, LockedSource};
+use crate::source::kernel_org::{Acquired, KernelOrg, LockedRelease};
+use crate::source::keyring::Keyring;
+use crate::source::mirror::Mirrors;
+use crate::source::signature::VerifiedTarball;
+use crate::spec::{self, Spanned};
+
+/// A proven source and what a lock keeps of it.
+#[derive(Debug)]
+pub struct Acquisition {
+    /// The proof.
+    pub tarball: VerifiedTarball,
+    /// What a lock keeps.
+    pub facts: lock::Source,
+}
+
+/// The certificates of a pipeline, by role.
+struct Keys {
+    release: Keyring,
+    checksums: Option<Keyring>,
+}
+
+impl Session<'_> {
+    /// Fetches and proves the source of a lock, and nothing but that source.
+    pub fn acquire_locked(&self, pipeline: &Loaded, lock: &Lock) -> Result<Acquisition, Failure> {
+        let inputs = &lock.inputs;
+        self.refuse_offline(&inputs.source)?;
+        match &inputs.source {
+            lock::Source::KernelOrg { .. } => {
+                self.kernel_org(pipeline, &inputs.version, LockedRelease::of(&inputs.source))
+            }
+            lock::Source::Debian {
+                package,
+                version,
+                deb,
+                tar,
+            } => {
+                let made = inputs.source_date_epoch;
+                self.debian_source(
+                    package,
+                    Some(LockedSource {
+                        version,
+                        deb,
+                        tar,
+                        made,
+                    }),
+                )
+            }
+        }
+    }
+
+    /// Fetches and proves what is offered now: `version` of kernel.org, or the package that apt
+    /// would install.
+    pub fn acquire_offered(
+        &self,
+        pipeline: &Loaded,
+        version: Option<&Version>,
+    ) -> Result<Acquisition, Failure> {
+        match (&pipeline.spec.source.value, version) {
+            (spec::Source::Debian { package }, _) => self.debian_source(package, None),
+            (spec::Source::KernelOrg {} | spec::Source::Dir(_), Some(version)) => {
+                self.kernel_org(pipeline, version, None)
+            }
+            (spec::Source::KernelOrg {} | spec::Source::Dir(_), None) => Err(Failure::unexpected(
+                "a release of kernel.org was asked for without a version",
+            )),
+        }
+    }
+
+    /// Makes a directory in kernel.org's layout out of a locked release.
+    pub fn export(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        directory: &Utf8Path,
+    ) -> Result<Vec<camino::Utf8PathBuf>, Failure> {
+        let Some(locked) = LockedRelease::of(&lock.inputs.source) else {
+            return Err(Failure::usage(format!(
+                "`{}` takes its source from apt: only a source in kernel.org's layout can become a mirror",
+                pipeline.file
+            )));
+        };
+        let keys = self.keys(pipeline)?;
+        self.with_kernel_org(pipeline, &keys, |kernel_org| {
+            let acquired = kernel_org.acquire(&lock.inputs.version, Some(locked))?;
+            Ok(kernel_org.export(&acquired, None, directory)?)
+        })
+    }
+
+    /// The mirrors of a pipeline: its directory, or those of the workspace.
+    pub fn with_mirrors<T>(&self, pipeline: &Loaded, work: impl FnOnce(&Mirrors) -> T) -> T {
+        match &pipeline.spec.source.value {
+            spec::Source::Dir(path) => work(&Mirrors::directory(&self.workspace.root().join(path))),
+            _ => work(self.mirrors),
+        }
+    }
+
+    fn kernel_org(
+        &self,
+        pipeline: &Loaded,
+        version: &Version,
+        locked: Option<LockedRelease<'_>>,
+    ) -> Result<Acquisition, Failure> {
+        let progress = self.progress;
+        progress.started("fetch", format!("{} and its signature", version.stem()));
+        let keys = self.keys(pipeline)?;
+        let acquired: Acquired = self.with_kernel_org(pipeline, &keys, |kernel_org| {
+            Ok(kernel_org.acquire(version, locked)?)
+        })?;
+        if let Some(resigned) = &acquired.resigned {
+            progress.warning(format!(
+                "{resigned}; `kiln resolve {}` takes it into the lock",
+                pipeline.name()
+            ));
+        }
+        if let lock::Source::KernelOrg {
+            signature,
+            tar,
+            checksums,
+            ..
+        } = &acquired.facts
+        {
+            let list = if *checksums {
+                "and sha256sums.asc agree"
+            } else {
+                "(no checksums role is set)"
+            };
+            progress.done(
+                "fetch",
+                format!(
+                    "signed by {} {list}; tar sha256 {}",
+                    signature.signer, tar.sha256
+                ),
+            );
+        }
+        Ok(Acquisition {
+            tarball: acquired.tarball,
+            facts: acquired.facts,
+        })
+    }
+
+    fn with_kernel_org<T>(
+        &self,
+        pipeline: &Loaded,
+        keys: &Keys,
+        work: impl FnOnce(&KernelOrg<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.with_mirrors(pipeline, |mirrors| {
+            work(&KernelOrg {
+                mirrors,
+                release_keys: &keys.release,
+                checksum_keys: keys.checksums.as_ref(),
+                store: &self.store,
+                worker: &self.worker,
+                isolation: &self.isolation,
+                progress: self.progress,
+            })
+        })
+    }
+
+    fn debian_source(
+        &self,
+        package: &str,
+        locked: Option<LockedSource<'_>>,
+    ) -> Result<Acquisition, Failure> {
+        self.progress
+            .started("fetch", format!("{package} through apt"));
+        let found = self.debian().source(package, locked)?;
+        if let lock::Source::Debian { version, tar, .. } = &found.facts {
+            let note = format!(
+                "{version}, which apt's signed index names; tar sha256 {}",
+                tar.sha256
+            );
+            self.progress.done("fetch", note);
+        }
+        Ok(Acquisition {
+            tarball: found.tarball,
+            facts: found.facts,
+        })
+    }
+
+    /// Debian's packages through this host's apt.
+    pub(super) fn debian(&self) -> Debian<'_> {
+        Debian {
+            store: &self.store,
+            worker: &self.worker,
+            isolation: &self.isolation,
+            progress: self.progress,
+        }
+    }
+
+    fn keys(&self, pipeline: &Loaded) -> Result<Keys, Failure> {
+        let pins = |list: &[Spanned<Fingerprint>]| {
+            list.iter()
+                .map(|pin| pin.value.clone())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+        };
+        let directory = self.workspace.keys();
+        let spec = &pipeline.spec.keys;
+        let checksums = if spec.checksums.is_empty() {
+            None
+        } else {
+            Some(Keyring::load(&directory, &pins(&spec.checksums))?)
+        };
+        Ok(Keys {
+            release: Keyring::load(&directory, &pins(&spec.release))?,
+            checksums,
+        })
+    }
+
+    fn refuse_offline(&self, source: &lock::Source) -> Result<(), Failure> {
+        if !self.offline || self.store.has(&source.tar().sha256) {
+            return Ok(());
+        }
+        Err(Failure {
+            exit: Exit::Network,
+            code: "offline",
+            ..Failure::usage(format!(
+                "the source (tar sha256 {}) is not in the store, and --offline forbids to fetch it",
+                source.tar().sha256
+            ))
+        }
+        .hint("run `kiln fetch PIPELINE` once with a network, or leave `--offline` out"))
+    }
+
+    /// What a run's record says where no sandbox can be had.
+    pub fn isolation_doubt(&self) -> Option<String> {
+        match &self.isolation {
+            Isolation::Bubblewrap { .. } => None,
+            Isolation::None { reason, .. } => Some(format!(
+                "no sandbox: {}",
+                reason.lines().next().unwrap_or_default()
+            )),
+        }
+    }
+}

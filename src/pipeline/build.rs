@@ -1,0 +1,392 @@
+//! `build`: every stage from a lock to checked packages and their manifest.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::configure::Configured;
+use super::resolve;
+use super::run::{self, Run, Status};
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::command::Tool;
+use crate::failure::Failure;
+use crate::files::{self, Wait};
+use crate::kbuild::make::Kbuild;
+use crate::kbuild::preflight;
+use crate::kbuild::{CheckedPackages, packages};
+use crate::kconfig::GuardedConfig;
+use crate::proof::envelope::Envelope;
+use crate::proof::lock::Lock;
+use crate::proof::manifest::{Manifest, Package};
+use crate::source::unpack::{Select, SourceTree, unpack};
+
+/// Name of the stage that compiles and packages.
+const COMPILE: &str = "compile";
+
+/// How long a second run on the same line waits for the first one.
+const PATIENCE: Duration = Duration::from_hours(6);
+
+/// Largest manifest that is read, in bytes.
+const MANIFEST_LIMIT: u64 = 16 << 20;
+
+/// Programs of the host whose versions decide the bytes of a build.
+const TOOLCHAIN: [&str; 5] = ["gcc", "ld", "make", "pahole", "dpkg-deb"];
+
+/// What a person may ask of a build.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Refuse to write a new lock where the workspace's files changed since it was made.
+    pub locked: bool,
+    /// Build even where the same inputs were built before.
+    pub again: bool,
+    /// Keep the object tree afterwards.
+    pub keep: bool,
+}
+
+/// A finished build.
+#[derive(Debug)]
+pub struct Built {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Directory of the run that made it: packages, manifest, report, resolved config.
+    pub directory: Utf8PathBuf,
+    /// Whether an earlier run made it from the same inputs.
+    pub reused: bool,
+    /// Why it may not be published; empty for a clean build in a pinned root.
+    pub doubts: Vec<String>,
+    /// How long compiling and packaging took, where the run's record says it.
+    pub compiled_in: Option<Duration>,
+}
+
+impl Built {
+    /// Where a package is.
+    pub fn package(&self, package: &Package) -> Utf8PathBuf {
+        self.directory.join("packages").join(&package.file)
+    }
+}
+
+impl Session<'_> {
+    /// Builds a pipeline, or finds that its inputs were built before.
+    pub fn build(&self, pipeline: &Loaded, options: Options) -> Result<Built, Failure> {
+        let purpose = format!("build {}", pipeline.name());
+        let _exclusive = self.exclusive(pipeline.name(), &purpose, Wait::UpTo(PATIENCE))?;
+        let lock = self.current_lock(pipeline, options)?;
+        if !options.again
+            && let Some(built) = self.built_before(&lock)?
+        {
+            return Ok(built);
+        }
+        let run = Run::begin(
+            &self.workspace.runs(),
+            "build",
+            pipeline.name(),
+            self.progress,
+        )?;
+        run.building(lock.input_digest, &lock.release().to_string())?;
+        let result = self.listening(&run).stages(pipeline, &lock, &run, options);
+        run.end(&result)?;
+        result
+    }
+
+    /// The lock to build from: the committed one, one carried over to changed files, or a new one.
+    pub(super) fn current_lock(
+        &self,
+        pipeline: &Loaded,
+        options: Options,
+    ) -> Result<Lock, Failure> {
+        let Some(lock) = self.lock_if_any(pipeline)? else {
+            if options.locked {
+                return self.lock(pipeline);
+            }
+            return Ok(self
+                .resolve_unlocked(pipeline, resolve::Options::default())?
+                .lock);
+        };
+        let (inputs, changed) = self.carry_over(pipeline, &lock)?;
+        if changed.is_empty() {
+            return Ok(lock);
+        }
+        if options.locked {
+            let pipeline = pipeline.name().to_owned();
+            return Err(super::locked::LockedError::Frozen { pipeline, changed }.into());
+        }
+        let lock = Lock::new(inputs, Some(&lock))?;
+        self.write_lock(pipeline, &lock, None)?;
+        self.progress.note(format!(
+            "wrote {} anew: {}",
+            self.workspace.shown(&self.lock_path(pipeline)),
+            changed.join(", ")
+        ));
+        Ok(lock)
+    }
+
+    /// The build of the same inputs with the same toolchain, where its files are still what its
+    /// manifest says.
+    fn built_before(&self, lock: &Lock) -> Result<Option<Built>, Failure> {
+        let (past, _unreadable) = run::list(&self.workspace.runs())?;
+        let same = past.into_iter().rev().filter(|past| {
+            past.record.status == Status::Ok
+                && past.record.verb == "build"
+                && past.record.input_digest == Some(lock.input_digest)
+        });
+        for past in same {
+            let Some(manifest) = intact(&past.directory, lock) else {
+                continue;
+            };
+            if manifest.toolchain == toolchain()? {
+                let compiled_in = past.record.took(COMPILE);
+                return Ok(Some(Built {
+                    manifest,
+                    directory: past.directory,
+                    reused: true,
+                    doubts: past.record.doubts,
+                    compiled_in,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn stages(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        run: &Run<'_>,
+        options: Options,
+    ) -> Result<Built, Failure> {
+        run.doubt("build root `host`: the host's own tools, not a pinned root");
+        if let Some(doubt) = self.isolation_doubt() {
+            self.progress.warning(doubt.clone());
+            run.doubt(doubt);
+        }
+        let work = self.work_directory(lock)?;
+        let source = self.acquire_locked(pipeline, lock)?;
+        let tree = self.unpack(&source.tarball, &work.join("source"), Select::All)?;
+        let configured = self.configure(pipeline, lock, &tree, &work.join("build"))?;
+        keep_report(&configured, run.directory())?;
+        let Configured { report, kbuild, .. } = configured;
+        let guarded = report.into_guarded()?;
+        let compiled = self.compile(pipeline, lock, &tree, &guarded, &kbuild);
+        keep_logs(kbuild.dir(), &run.directory().join("logs"))?;
+        let checked = compiled?;
+        for doubt in checked.doubts() {
+            run.doubt(doubt.to_string());
+        }
+        let built = finish(lock, &guarded, &checked, run)?;
+        if !options.keep {
+            files::remove_dir_all(&work)?;
+        }
+        Ok(built)
+    }
+
+    /// Compiles the guarded configuration into packages, and checks what is inside them.
+    fn compile(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        tree: &SourceTree,
+        guarded: &GuardedConfig,
+        kbuild: &Kbuild,
+    ) -> Result<CheckedPackages, Failure> {
+        let progress = self.progress;
+        let release = lock.release();
+        let options = pipeline.spec.packages;
+        progress.started("preflight", "what would fail later");
+        let estimate = preflight::check(&preflight::Plan {
+            config: guarded.config(),
+            release: &release,
+            source: tree.path(),
+            dir: kbuild.dir(),
+            jobs: u64::from(self.jobs.get()),
+        })?;
+        progress.done(
+            "preflight",
+            format!(
+                "about {} objects, {} MiB of disk, {} MiB of memory, {} CPU minutes",
+                estimate.objects,
+                estimate.disk_bytes >> 20,
+                estimate.memory_bytes >> 20,
+                estimate.cpu_seconds.div_ceil(60)
+            ),
+        );
+        let request = packages::Request {
+            config: guarded,
+            release: &release,
+            options,
+        };
+        let finished = packages::finished(kbuild, &request)?;
+        let packages = if let Some(packages) = finished {
+            progress.note("the packages of a stopped build of the same inputs are complete");
+            packages
+        } else {
+            progress.started(COMPILE, release.to_string());
+            let packages = packages::build(kbuild, &request, progress)?;
+            progress.done(COMPILE, format!("{} packages", packages.files().len()));
+            packages
+        };
+        progress.started(
+            "check packages",
+            "the configuration inside the image package",
+        );
+        let checked = packages.check(&request, &self.isolation)?;
+        progress.done(
+            "check packages",
+            format!("sha256 {} in all copies", checked.config()),
+        );
+        Ok(checked)
+    }
+
+    /// The directory that this line compiles in. An object tree of the same inputs is continued,
+    /// which its packages are marked for; any other is removed.
+    fn work_directory(&self, lock: &Lock) -> Result<Utf8PathBuf, Failure> {
+        let work = self
+            .workspace
+            .dot_kiln()
+            .join("work")
+            .join(lock.inputs.line.as_str());
+        let marker = work.join("inputs");
+        let digest = lock.input_digest.to_string();
+        if !files::read_text(&marker, 100).is_ok_and(|text| text == digest) {
+            files::remove_dir_all(&work)?;
+        }
+        // Unpacked anew in any case: a tree on disk proves nothing.
+        files::remove_dir_all(&work.join("source"))?;
+        files::create_dir_all(&work)?;
+        files::write(&marker, digest.as_bytes())?;
+        Ok(work)
+    }
+
+    /// Unpacks a proven tarball.
+    pub fn unpack(
+        &self,
+        tarball: &crate::source::signature::VerifiedTarball,
+        destination: &Utf8Path,
+        select: Select,
+    ) -> Result<SourceTree, Failure> {
+        self.progress.started(
+            "unpack",
+            format!("{} bytes of {}", tarball.bytes(), tarball.prefix()),
+        );
+        let tree = unpack(
+            tarball,
+            destination,
+            select,
+            &self.worker,
+            &self.isolation,
+            self.progress,
+        )?;
+        self.progress.done(
+            "unpack",
+            format!("the bytes that were verified (sha256 {})", tarball.sha256()),
+        );
+        Ok(tree)
+    }
+}
+
+/// Name of the manifest in a run's directory.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The manifest in a run's directory, if it is that of `lock` and every package is what it says.
+fn intact(directory: &Utf8Path, lock: &Lock) -> Option<Manifest> {
+    let path = directory.join(MANIFEST);
+    let text = files::read_text(&path, MANIFEST_LIMIT).ok()?;
+    let envelope = Envelope::parse(path.as_str(), &text).ok()?;
+    let payload = envelope.payload_of(path.as_str(), "manifest").ok()?;
+    let manifest = Manifest::parse(path.as_str(), &payload).ok()?;
+    let whole = |package: &Package| {
+        files::hash(&directory.join("packages").join(&package.file))
+            .is_ok_and(|(sha256, bytes)| (sha256, bytes) == (package.sha256, package.bytes))
+    };
+    (manifest.lock == *lock && manifest.packages.iter().all(whole)).then_some(manifest)
+}
+
+/// Versions of the host's programs that decide the bytes.
+fn toolchain() -> Result<BTreeMap<String, String>, Failure> {
+    let mut versions = BTreeMap::new();
+    for name in TOOLCHAIN {
+        // pahole is only needed for some configurations.
+        if let Ok(tool) = Tool::find(name) {
+            versions.insert(name.to_owned(), tool.version()?);
+        }
+    }
+    Ok(versions)
+}
+
+/// Copies the logs of programs to the run, before the object tree may go.
+fn keep_logs(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
+    for name in files::list(from)? {
+        let path = from.join(&name);
+        if path.extension() == Some("log") {
+            files::copy(&path, &to.join(name), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what the guard saw and said, whatever its verdict is.
+pub(super) fn keep_report(configured: &Configured, directory: &Utf8Path) -> Result<(), Failure> {
+    let report = serde_json::to_vec_pretty(&configured.report).map_err(|error| {
+        Failure::unexpected(format!("the guard's report cannot be written: {error}"))
+    })?;
+    files::write(&directory.join("guard-report.json"), &report)?;
+    files::write(
+        &directory.join("resolved.config"),
+        configured.report.config().text().as_bytes(),
+    )?;
+    files::write(
+        &directory.join("merged.config"),
+        configured.merged.text().as_bytes(),
+    )?;
+    Ok(())
+}
+
+/// Moves the checked packages to the run and writes their manifest last: what has a manifest
+/// is whole.
+fn finish(
+    lock: &Lock,
+    guarded: &GuardedConfig,
+    checked: &CheckedPackages,
+    run: &Run<'_>,
+) -> Result<Built, Failure> {
+    let directory = run.directory().to_owned();
+    let mut packages = Vec::new();
+    for package in checked.packages() {
+        let file = package.file.file_name().unwrap_or_default().to_owned();
+        files::copy(
+            &package.file,
+            &directory.join("packages").join(&file),
+            Some(&package.sha256),
+        )?;
+        packages.push(Package {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            architecture: package.architecture.to_owned(),
+            file,
+            bytes: package.bytes,
+            sha256: package.sha256,
+        });
+    }
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    let manifest = Manifest {
+        release: lock.release(),
+        lock: lock.clone(),
+        packages,
+        config: guarded.digest(),
+        guard_report: guarded.report_digest(),
+        toolchain: toolchain()?,
+        unsigned_modules: checked.modules().signed == 0,
+        unsigned_image: !checked.secure_boot_signed(),
+    };
+    let envelope = Envelope::unsigned("manifest", &manifest.to_payload()?);
+    files::write(&directory.join(MANIFEST), &envelope.to_bytes()?)?;
+    let doubts = run.doubts();
+    Ok(Built {
+        manifest,
+        directory,
+        reused: false,
+        doubts,
+        compiled_in: run.took(COMPILE),
+    })
+}

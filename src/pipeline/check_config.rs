@@ -1,0 +1,112 @@
+//! `config check`: base and fragments to the guard's answer, without compiling anything.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::build::{Options, keep_report};
+use super::configure::Configured;
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::dotconfig::DotConfig;
+use crate::failure::Failure;
+use crate::files::{self, Wait};
+use crate::kbuild::make::Kbuild;
+use crate::kconfig::GuardReport;
+use crate::proof::lock::Lock;
+use crate::source::unpack::Select;
+
+/// The guard's answer, and what it was about.
+#[derive(Debug)]
+pub struct ConfigCheck {
+    /// The pipeline.
+    pub pipeline: String,
+    /// The lock whose source and base were used.
+    pub lock: Lock,
+    /// The base alone through the same tree: what the request is compared with.
+    pub base_alone: DotConfig,
+    /// The answer.
+    pub report: GuardReport,
+    /// Where report, merged and resolved configuration are kept.
+    pub directory: Utf8PathBuf,
+}
+
+impl Session<'_> {
+    /// Checks a pipeline's configuration as its files are now, on the locked source and base.
+    ///
+    /// No lock is written for changed fragments, so that trying a line costs no build number; where
+    /// there is no lock at all, one is resolved. With `output`, report and configurations go there.
+    pub fn check_config(
+        &self,
+        pipeline: &Loaded,
+        output: Option<&Utf8Path>,
+    ) -> Result<ConfigCheck, Failure> {
+        let name = pipeline.name();
+        let purpose = format!("config check {name}");
+        let directory = self
+            .workspace
+            .dot_kiln()
+            .join("work")
+            .join(format!("{name}.config"));
+        let _exclusive = self.exclusive(
+            &format!("{name}.config"),
+            &purpose,
+            Wait::UpTo(std::time::Duration::from_mins(30)),
+        )?;
+        let lock = match self.lock_if_any(pipeline)? {
+            Some(lock) => {
+                // Only to learn that source and base are still those of the pipeline.
+                self.carry_over(pipeline, &lock)?;
+                lock
+            }
+            None => self.current_lock(pipeline, Options::default())?,
+        };
+        let configured = self.configured(pipeline, &lock, &directory, Select::Configuration)?;
+        let output = output.unwrap_or(&directory).to_owned();
+        files::create_dir_all(&output)?;
+        keep_report(&configured, &output)?;
+        let Configured {
+            base_alone, report, ..
+        } = configured;
+        Ok(ConfigCheck {
+            pipeline: name.to_owned(),
+            lock,
+            base_alone,
+            report,
+            directory: output,
+        })
+    }
+
+    /// The makefiles of a pipeline's whole source, configured as a build would, apart from builds.
+    pub fn shell(&self, pipeline: &Loaded) -> Result<Kbuild, Failure> {
+        let lock = self.current_lock(pipeline, Options::default())?;
+        let directory = self
+            .workspace
+            .dot_kiln()
+            .join("work")
+            .join(format!("{}.shell", pipeline.name()));
+        Ok(self
+            .configured(pipeline, &lock, &directory, Select::All)?
+            .kbuild)
+    }
+
+    /// The configuration on the part of the source that it needs. What `conf` was compiled into
+    /// stays for the next time, as long as the source is the same.
+    pub fn configured(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        directory: &Utf8Path,
+        select: Select,
+    ) -> Result<Configured, Failure> {
+        let tar = lock.inputs.source.tar().sha256.to_string();
+        let marker = directory.join("tar");
+        if !files::read_text(&marker, 100).is_ok_and(|text| text == tar) {
+            files::remove_dir_all(directory)?;
+        }
+        files::remove_dir_all(&directory.join("source"))?;
+        files::create_dir_all(directory)?;
+        files::write(&marker, tar.as_bytes())?;
+        let source = self.acquire_locked(pipeline, lock)?;
+        let tree = self.unpack(&source.tarball, &directory.join("source"), select)?;
+        self.configure(pipeline, lock, &tree, &directory.join("build"))
+    }
+}

@@ -1,0 +1,255 @@
+//! `configure`: base and fragments through the tree's own `olddefconfig`, and the guard's answer.
+
+use std::sync::Arc;
+
+use camino::Utf8Path;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::clock;
+use crate::dotconfig::{DotConfig, Value};
+use crate::failure::Failure;
+use crate::files;
+use crate::kbuild::make::{Kbuild, Resolved, Setup};
+use crate::kbuild::warnings::KconfigWarning;
+use crate::kconfig::{
+    self, Definitions, Evidence, Facts, GuardReport, Merged, Origin, Remark, Request,
+};
+use crate::proof::lock::{self, Lock};
+use crate::source::unpack::SourceTree;
+use crate::spec;
+
+/// Largest collateral list or module list that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// A configuration that the tree resolved and the guard judged.
+#[derive(Debug)]
+pub struct Configured {
+    /// What was asked, and the text that went in.
+    pub merged: Merged,
+    /// The base as given.
+    pub base: DotConfig,
+    /// The base alone through the same tree.
+    pub base_alone: DotConfig,
+    /// The guard's answer, which holds the resolved configuration.
+    pub report: GuardReport,
+    /// The tree's makefiles, with the resolved configuration in place.
+    pub kbuild: Kbuild,
+}
+
+impl Session<'_> {
+    /// The tree's makefiles on `tree`, working in `directory`.
+    pub fn kbuild(&self, tree: &SourceTree, directory: &Utf8Path) -> Result<Kbuild, Failure> {
+        let epoch = jiff::Timestamp::from_second(tree.source_date_epoch()).map_err(|error| {
+            Failure::unexpected(format!("SOURCE_DATE_EPOCH out of range: {error}"))
+        })?;
+        Ok(Kbuild::new(&Setup {
+            source: tree.path(),
+            dir: directory,
+            isolation: &self.isolation,
+            program: &self.worker.program,
+            epoch,
+            jobs: self.jobs,
+        })?)
+    }
+
+    /// Resolves the configuration of `pipeline` on `tree` and lets the guard judge it.
+    pub fn configure(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        tree: &SourceTree,
+        directory: &Utf8Path,
+    ) -> Result<Configured, Failure> {
+        let progress = self.progress;
+        progress.started(
+            "configure",
+            format!("{} on {}", pipeline.file, lock.inputs.version),
+        );
+        let kbuild = self.kbuild(tree, directory)?;
+        let base = self.base(pipeline, lock, &kbuild)?;
+        let fragments = self.workspace.fragments_of(pipeline)?;
+        let merged = kconfig::merge(
+            &base,
+            &fragments,
+            &assertions(pipeline),
+            lock.inputs.version.series,
+        )?;
+        let alone = kbuild.olddefconfig(base.text())?;
+        // Last, so that its result is what stands in the object tree.
+        let resolved = kbuild.olddefconfig(merged.text())?;
+        progress.done(
+            "configure",
+            format!(
+                "{} requests over {} lines",
+                merged.requests.len(),
+                base.lines().len()
+            ),
+        );
+
+        progress.started("guard", "every request against the result");
+        let definitions = Definitions::read(tree.path())?;
+        let (base_alone, config) = (
+            DotConfig::parse(&*alone.text),
+            DotConfig::parse(&*resolved.text),
+        );
+        let report = kconfig::guard(&Evidence {
+            merged: &merged,
+            base: &base,
+            base_alone: &base_alone,
+            resolved: &config,
+            definitions: &definitions,
+            remarks: &remarks(&resolved),
+            base_remarks: &remarks(&alone),
+            facts: &Facts::embedded()?,
+            allowed: &self.allowed(pipeline)?,
+            version: lock.inputs.version,
+            today: Some(today()),
+        });
+        progress.done("guard", summary(&report));
+        Ok(Configured {
+            merged,
+            base,
+            base_alone,
+            report,
+            kbuild,
+        })
+    }
+
+    /// The base config of the lock, trimmed as the pipeline says.
+    fn base(&self, pipeline: &Loaded, lock: &Lock, kbuild: &Kbuild) -> Result<DotConfig, Failure> {
+        let text = match (&lock.inputs.base, self.kept_base(pipeline, lock)?) {
+            (_, Some(text)) => text,
+            (lock::Base::Target { target }, None) => kbuild.target(target)?.text,
+            (_, None) => String::new(),
+        };
+        let base = DotConfig::parse(text);
+        Ok(match &pipeline.spec.config.trim {
+            spec::Trim::None => base,
+            spec::Trim::ModulesOff => modules_off(&base),
+            spec::Trim::Lsmod(path) => {
+                let list = files::read_text(&self.workspace.root().join(path), LIMIT)?;
+                DotConfig::parse(kbuild.localmodconfig(base.text(), &list)?.text)
+            }
+        })
+    }
+
+    fn allowed(&self, pipeline: &Loaded) -> Result<Vec<spec::Allowed>, Failure> {
+        let Some(reference) = &pipeline.spec.config.collateral else {
+            return Ok(Vec::new());
+        };
+        let path = self.workspace.root().join(&reference.allow.value);
+        let text = files::read_text(&path, LIMIT)?;
+        Ok(spec::Collateral::parse(&self.workspace.shown(&path), &text)?.allow)
+    }
+}
+
+/// The pipeline's `assert` entries, as requests whose origin is their line.
+fn assertions(pipeline: &Loaded) -> Vec<Request> {
+    let file: Arc<str> = pipeline.file.as_str().into();
+    let entries = pipeline.spec.config.assertions.iter();
+    entries
+        .map(|assertion| {
+            let line = u32::try_from(assertion.line).unwrap_or(u32::MAX);
+            let origin = Origin {
+                file: Arc::clone(&file),
+                line,
+            };
+            let value = Value::parse(&assertion.value.to_string());
+            Request::new(
+                assertion.symbol.clone(),
+                value,
+                origin,
+                kconfig::Source::Assertion,
+            )
+        })
+        .collect()
+}
+
+/// Turns every module off, as `make mod2noconfig` does; what a fragment asks for comes back with
+/// the merge.
+fn modules_off(base: &DotConfig) -> DotConfig {
+    let lines = base
+        .text()
+        .lines()
+        .map(|line| match line.strip_suffix("=m") {
+            Some(symbol) if line.starts_with("CONFIG_") => format!("# {symbol} is not set\n"),
+            _ => format!("{line}\n"),
+        });
+    DotConfig::parse(lines.collect::<String>())
+}
+
+/// The tree's own remarks, in the guard's form.
+fn remarks(resolved: &Resolved) -> Vec<Remark> {
+    let of = |line: Option<u32>, symbol: Option<&String>, text: String| Remark {
+        line,
+        symbol: symbol.cloned(),
+        text,
+    };
+    let warnings = resolved.warnings.iter();
+    warnings
+        .map(|warning| match warning {
+            KconfigWarning::UnknownSymbol { line, symbol } => {
+                of(Some(*line), Some(symbol), "unknown symbol".to_owned())
+            }
+            KconfigWarning::InvalidValue {
+                line,
+                symbol,
+                value,
+            } => of(
+                Some(*line),
+                Some(symbol),
+                format!("value `{value}` is invalid"),
+            ),
+            KconfigWarning::UnexpectedData { line, text } => {
+                of(Some(*line), None, format!("unexpected data: {text}"))
+            }
+            KconfigWarning::Reassigned { line, symbol } => {
+                of(Some(*line), Some(symbol), "assigned before".to_owned())
+            }
+            KconfigWarning::UnmetDependency { symbol, detail } => of(
+                None,
+                Some(symbol),
+                format!(
+                    "selected although its dependencies are unmet: {}",
+                    detail.join(" ")
+                ),
+            ),
+            KconfigWarning::Other(text) => of(None, None, text.clone()),
+        })
+        .collect()
+}
+
+/// The guard's answer in a few words.
+pub(super) fn summary(report: &GuardReport) -> String {
+    let count = |severity| report.count(severity);
+    format!(
+        "{} of {} requests hold; {} findings block, {} warn",
+        report.met,
+        report.asked,
+        count(kconfig::Severity::Block),
+        count(kconfig::Severity::Warn),
+    )
+}
+
+fn today() -> Date {
+    TimeZone::UTC.to_datetime(clock::now()).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_go_and_nothing_else() {
+        let base = DotConfig::parse(
+            "# head\nCONFIG_A=m\nCONFIG_B=y\nCONFIG_S=\"x=m\"\n# CONFIG_C is not set\n",
+        );
+        assert_eq!(
+            modules_off(&base).text(),
+            "# head\n# CONFIG_A is not set\nCONFIG_B=y\nCONFIG_S=\"x=m\"\n# CONFIG_C is not set\n"
+        );
+    }
+}

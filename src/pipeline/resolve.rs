@@ -1,0 +1,288 @@
+//! `resolve`: from "the newest release of the series" to a lock, which is written only once all
+//! that it names was fetched and verified.
+
+use super::acquire::Acquisition;
+use super::locked::{Proven, differences};
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::digest::Sha256;
+use crate::failure::{Diagnose, Exit, Failure};
+use crate::files::{self, Wait};
+use crate::kernel::Version;
+use crate::proof::lock::{self, Blob, Lock};
+use crate::source::releases::{Candidates, Releases};
+use crate::spec;
+
+/// Largest base config that is read, in bytes.
+const BASE_LIMIT: u64 = 4 << 20;
+
+/// What a person may ask of a resolve.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Accept a release older than the lock's.
+    pub allow_downgrade: bool,
+    /// This release, not the newest one of the series.
+    pub version: Option<Version>,
+    /// Fetch and verify, and write no lock.
+    pub dry_run: bool,
+}
+
+/// What a resolve found.
+#[derive(Debug)]
+pub struct Resolution {
+    /// The lock, written unless it was a dry run.
+    pub lock: Lock,
+    /// The lock before.
+    pub previous: Option<Lock>,
+    /// What differs from the lock before, in words.
+    pub changed: Vec<String>,
+    /// The proven source.
+    pub source: Acquisition,
+    /// Whether kernel.org calls the series' end of life.
+    pub end_of_life: bool,
+}
+
+/// Why nothing was resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// Something offers an older release than the lock has.
+    #[error(
+        "`{pipeline}` is locked to {locked}, and only {offered} is offered: going backwards may bring fixed bugs back"
+    )]
+    Downgrade {
+        /// The pipeline.
+        pipeline: String,
+        /// In the lock.
+        locked: Version,
+        /// What is offered.
+        offered: Version,
+    },
+    /// The pipeline names a version of another series.
+    #[error("{version} is not of the series {series} that `{pipeline}` follows")]
+    OtherSeries {
+        /// The pipeline.
+        pipeline: String,
+        /// What was asked for.
+        version: Version,
+        /// What the pipeline follows.
+        series: crate::kernel::Series,
+    },
+    /// The named base config has other bytes.
+    #[error(
+        "{at}: `{path}` is not the base config that the pipeline names: expected sha256 {expected}, found {found}"
+    )]
+    Base {
+        /// `file:line` in the pipeline.
+        at: String,
+        /// The file.
+        path: String,
+        /// In the pipeline.
+        expected: Sha256,
+        /// Of the file.
+        found: Sha256,
+    },
+}
+
+impl Diagnose for ResolveError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Downgrade { .. } => Exit::NotVerified,
+            Self::OtherSeries { .. } | Self::Base { .. } => Exit::Usage,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Downgrade { .. } => "downgrade",
+            Self::OtherSeries { .. } => "other-series",
+            Self::Base { .. } => "base-digest",
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Downgrade { pipeline, offered, .. } => vec![
+                "a list of releases that goes backwards may be stale or hostile: compare another mirror".to_owned(),
+                format!("to accept {offered}: `kiln resolve {pipeline} --allow-downgrade`"),
+            ],
+            Self::OtherSeries { .. } => vec!["change `series:` in the pipeline, or ask for another version".to_owned()],
+            Self::Base { .. } => vec!["if the file was changed on purpose, put its new sha256 into the pipeline".to_owned()],
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Resolves a pipeline and writes its lock.
+    pub fn resolve(&self, pipeline: &Loaded, options: Options) -> Result<Resolution, Failure> {
+        let _exclusive = self.exclusive(
+            pipeline.name(),
+            &format!("resolve {}", pipeline.name()),
+            Wait::UpTo(std::time::Duration::from_mins(10)),
+        )?;
+        self.resolve_unlocked(pipeline, options)
+    }
+
+    /// The same, for a caller that holds the line's lock already.
+    pub(super) fn resolve_unlocked(
+        &self,
+        pipeline: &Loaded,
+        options: Options,
+    ) -> Result<Resolution, Failure> {
+        if self.offline {
+            return Err(Failure::usage(
+                "`resolve` asks what is offered now, and --offline forbids to ask",
+            )
+            .hint("leave `--offline` out, or build from the lock that is there"));
+        }
+        let previous = self.lock_if_any(pipeline)?;
+        let (offered, end_of_life) = self.offered(pipeline, options)?;
+        if let (Some(offered), Some(previous)) = (offered, &previous) {
+            refuse_downgrade(pipeline, previous, offered, options)?;
+        }
+        let source = self.acquire_offered(pipeline, offered.as_ref())?;
+        let version = *source.tarball.version();
+        check_series(pipeline, version)?;
+        if let Some(previous) = &previous {
+            refuse_downgrade(pipeline, previous, version, options)?;
+        }
+        let (base, bytes) = self.base_config(pipeline)?;
+        let proven = Proven {
+            version,
+            source: source.facts.clone(),
+            source_date_epoch: source.tarball.source_date_epoch(),
+            base,
+        };
+        let lock = Lock::new(self.inputs(pipeline, proven)?, previous.as_ref())?;
+        let changed = previous
+            .as_ref()
+            .map_or_else(Vec::new, |old| differences(&old.inputs, &lock.inputs));
+        if !options.dry_run {
+            self.write_lock(pipeline, &lock, bytes.as_deref())?;
+        }
+        Ok(Resolution {
+            lock,
+            previous,
+            changed,
+            source,
+            end_of_life,
+        })
+    }
+
+    /// The release to take, where the source has releases, and whether the series is at its end.
+    fn offered(
+        &self,
+        pipeline: &Loaded,
+        options: Options,
+    ) -> Result<(Option<Version>, bool), Failure> {
+        let progress = self.progress;
+        let series = pipeline.spec.series.value;
+        if matches!(pipeline.spec.source.value, spec::Source::Debian { .. }) {
+            return match options.version {
+                None => Ok((None, false)),
+                Some(_) => Err(Failure::usage(
+                    "--version names a release of kernel.org, and this pipeline's source comes from apt",
+                )),
+            };
+        }
+        if let Some(version) = options.version {
+            check_series(pipeline, version)?;
+            return Ok((Some(version), false));
+        }
+        progress.started("resolve", format!("the newest release of {series}"));
+        let (text, served) = self.with_mirrors(pipeline, |mirrors| mirrors.releases(progress))?;
+        let releases = Releases::parse(&served.address, &text)?;
+        let chosen = releases.choose(series, Candidates::No)?;
+        if chosen.eol {
+            progress.warning(format!(
+                "{series} has reached its end of life: {} is its last release, and no fix will follow",
+                chosen.version
+            ));
+        }
+        progress.done(
+            "resolve",
+            format!("{} (from {})", chosen.version, served.address),
+        );
+        Ok((Some(chosen.version), chosen.eol))
+    }
+
+    /// The base config that the pipeline names: what a lock keeps of it, and its bytes.
+    fn base_config(&self, pipeline: &Loaded) -> Result<(lock::Base, Option<Vec<u8>>), Failure> {
+        let base = &pipeline.spec.config.base;
+        match &base.value {
+            spec::Base::Debian { package, flavour } => {
+                self.progress
+                    .started("base config", format!("{flavour} of {package} through apt"));
+                let found = self.debian().base_config(package, flavour, None)?;
+                self.progress.done(
+                    "base config",
+                    format!("{} bytes, kept beside the lock", found.bytes.len()),
+                );
+                Ok((found.facts, Some(found.bytes)))
+            }
+            spec::Base::File { path, sha256, .. } => {
+                let bytes = files::read(&self.workspace.root().join(path), BASE_LIMIT)?;
+                let found = Sha256::of(&bytes);
+                if found != *sha256 {
+                    let at = format!("{}:{}", pipeline.file, base.referenced.line());
+                    let (path, expected) = (path.to_string(), *sha256);
+                    return Err(ResolveError::Base {
+                        at,
+                        path,
+                        expected,
+                        found,
+                    }
+                    .into());
+                }
+                let config = Blob {
+                    sha256: found,
+                    bytes: bytes.len() as u64,
+                };
+                Ok((
+                    lock::Base::File {
+                        path: path.to_string(),
+                        config,
+                    },
+                    Some(bytes),
+                ))
+            }
+            spec::Base::Target(target) => Ok((
+                lock::Base::Target {
+                    target: target.clone(),
+                },
+                None,
+            )),
+        }
+    }
+}
+
+fn check_series(pipeline: &Loaded, version: Version) -> Result<(), Failure> {
+    let series = pipeline.spec.series.value;
+    if version.series == series {
+        return Ok(());
+    }
+    Err(ResolveError::OtherSeries {
+        pipeline: pipeline.name().to_owned(),
+        version,
+        series,
+    }
+    .into())
+}
+
+fn refuse_downgrade(
+    pipeline: &Loaded,
+    previous: &Lock,
+    offered: Version,
+    options: Options,
+) -> Result<(), Failure> {
+    let locked = previous.inputs.version;
+    // Another series is the pipeline's own decision, not something that was offered.
+    if options.allow_downgrade || offered >= locked || locked.series != offered.series {
+        return Ok(());
+    }
+    Err(ResolveError::Downgrade {
+        pipeline: pipeline.name().to_owned(),
+        locked,
+        offered,
+    }
+    .into())
+}
