@@ -8,8 +8,9 @@ use super::session::Session;
 use super::workspace::Loaded;
 use crate::digest::Fingerprint;
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::kernel::Version;
-use crate::proof::lock::{self, Lock};
+use crate::proof::lock::{self, Inputs, Lock};
 use crate::sandbox::Isolation;
 use crate::source::debian::{Debian, LockedSource};
 use crate::source::kernel_org::{Acquired, KernelOrg, LockedRelease};
@@ -17,6 +18,9 @@ use crate::source::keyring::Keyring;
 use crate::source::mirror::Mirrors;
 use crate::source::signature::VerifiedTarball;
 use crate::spec::{self, Spanned};
+
+/// Largest lock that is read, in bytes.
+const LOCK_LIMIT: u64 = 4 << 20;
 
 /// A proven source and what a lock keeps of it.
 #[derive(Debug)]
@@ -42,22 +46,8 @@ impl Session<'_> {
             lock::Source::KernelOrg { .. } => {
                 self.kernel_org(pipeline, &inputs.version, LockedRelease::of(&inputs.source))
             }
-            lock::Source::Debian {
-                package,
-                version,
-                deb,
-                tar,
-            } => {
-                let made = inputs.source_date_epoch;
-                self.debian_source(
-                    package,
-                    Some(LockedSource {
-                        version,
-                        deb,
-                        tar,
-                        made,
-                    }),
-                )
+            lock::Source::Debian { package, .. } => {
+                self.debian_source(package, locked_source(inputs))
             }
         }
     }
@@ -70,7 +60,11 @@ impl Session<'_> {
         version: Option<&Version>,
     ) -> Result<Acquisition, Failure> {
         match (&pipeline.spec.source.value, version) {
-            (spec::Source::Debian { package }, _) => self.debian_source(package, None),
+            (spec::Source::Debian { package }, _) => {
+                let known = self.known_debian_source(package)?;
+                let locked = known.as_ref().and_then(locked_source);
+                self.debian_source(package, locked)
+            }
             (spec::Source::KernelOrg {} | spec::Source::Dir(_), Some(version)) => {
                 self.kernel_org(pipeline, version, None)
             }
@@ -192,6 +186,34 @@ impl Session<'_> {
         })
     }
 
+    /// Inputs of a lock of this workspace whose source is the very package that apt offers now: its
+    /// tar is known then, and need not be decompressed to learn its digest.
+    fn known_debian_source(&self, package: &str) -> Result<Option<Inputs>, Failure> {
+        let offered = self.debian().offered(package)?;
+        if !self.locks.is_dir() {
+            return Ok(None);
+        }
+        for name in files::list(&self.locks)? {
+            if !name.ends_with(".lock.json") {
+                continue;
+            }
+            // Another pipeline's lock that cannot be read is not this one's trouble.
+            let text = files::read_text(&self.locks.join(&name), LOCK_LIMIT)?;
+            let Ok(lock) = Lock::parse(&name, &text) else {
+                continue;
+            };
+            let same = matches!(
+                &lock.inputs.source,
+                lock::Source::Debian { package: known, version, deb, .. }
+                    if known == package && (version, deb) == (&offered.0, &offered.1)
+            );
+            if same {
+                return Ok(Some(lock.inputs));
+            }
+        }
+        Ok(None)
+    }
+
     /// Debian's packages through this host's apt.
     pub(super) fn debian(&self) -> Debian<'_> {
         Debian {
@@ -247,5 +269,20 @@ impl Session<'_> {
                 reason.lines().next().unwrap_or_default()
             )),
         }
+    }
+}
+
+/// What the inputs of a lock say of a Debian source.
+fn locked_source(inputs: &Inputs) -> Option<LockedSource<'_>> {
+    match &inputs.source {
+        lock::Source::Debian {
+            version, deb, tar, ..
+        } => Some(LockedSource {
+            version,
+            deb,
+            tar,
+            made: inputs.source_date_epoch,
+        }),
+        lock::Source::KernelOrg { .. } => None,
     }
 }

@@ -12,6 +12,7 @@ pub const FILES: &[(&str, &str)] = &[
     (".gitignore", "/.kiln/\n"),
     own!("kiln.yaml"),
     own!("collateral/canary.yaml"),
+    own!("collateral/guest.yaml"),
     own!("collateral/lts.yaml"),
     own!("config-fragments/boot-gate.config"),
     own!("config-fragments/guest.config"),

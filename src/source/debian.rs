@@ -95,6 +95,14 @@ impl std::fmt::Debug for Debian<'_> {
 }
 
 impl Debian<'_> {
+    /// Version and file of `package` that apt would install now.
+    pub fn offered(&self, package: &str) -> Result<(String, lock::Blob), DebianError> {
+        let indexed = apt::show(package, None)?.ok_or_else(|| DebianError::Unknown {
+            package: package.to_owned(),
+        })?;
+        Ok((indexed.version.clone(), blob(&indexed)))
+    }
+
     /// The kernel source in `package` (`linux-source-6.12`): the locked version, or the one that
     /// apt would install.
     pub fn source(
