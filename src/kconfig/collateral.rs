@@ -41,11 +41,10 @@ fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [
         Some(by) if lost && security.is_none() => (Severity::Note, Kind::SiblingOff { by }),
         _ => {
             let allowed = allowance(evidence, graph, &change.symbol, &causes, used);
-            let severity = match &allowed {
-                Some(_) => Severity::Note,
-                None if lost || security.is_some() => Severity::Block,
-                None if appeared(evidence, change) => Severity::Note,
-                None => Severity::Warn,
+            let severity = if allowed.is_some() {
+                Severity::Note
+            } else {
+                weight(evidence, change, lost, security.is_some())
             };
             let kind = Kind::Collateral {
                 security,
@@ -62,10 +61,24 @@ fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [
     finding
 }
 
-/// Whether a symbol came into being with its default because a request made it visible, which is
-/// less than a change of what was there.
-fn appeared(evidence: &Evidence<'_>, change: &Change) -> bool {
-    change.from.is_none() && evidence.base_alone.line_of(&change.symbol).is_none()
+/// How much a change weighs that no one allowed.
+fn weight(evidence: &Evidence<'_>, change: &Change, lost: bool, security: bool) -> Severity {
+    // Without a line in the base it came into being with its default, because a request made it
+    // visible: nothing that was there has changed.
+    let appeared = evidence.base_alone.line_of(&change.symbol).is_none();
+    // A value without a prompt is no option: `HZ` and `TINY_RCU` follow from others, and whatever
+    // of those changed is listed itself.
+    let known = evidence.definitions.symbol(&change.symbol);
+    let follows = known.is_some_and(|known| !known.has_prompt());
+    if security && !appeared {
+        Severity::Block
+    } else if !security && (appeared || follows) {
+        Severity::Note
+    } else if !security && lost {
+        Severity::Block
+    } else {
+        Severity::Warn
+    }
 }
 
 /// The reason why the pipeline accepts the change.

@@ -226,10 +226,18 @@ impl Definitions {
         self.choices.get(index)
     }
 
+    /// The names of all symbols that are defined, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let defined = self
+            .symbols
+            .iter()
+            .filter(|(_, s)| !s.definitions.is_empty());
+        defined.map(|(name, _)| name.as_str())
+    }
+
     /// Number of symbols that are defined.
     pub fn len(&self) -> usize {
-        let defined = self.symbols.values().filter(|s| !s.definitions.is_empty());
-        defined.count()
+        self.names().count()
     }
 
     /// Whether nothing is defined.
@@ -240,12 +248,7 @@ impl Definitions {
     /// The defined symbol that an unknown one was most likely meant to be: a slip of the pen, or
     /// the shortest that starts or ends with the whole word (`TIMERLAT` is `TIMERLAT_TRACER`).
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        let mut names: Vec<&str> = self
-            .symbols
-            .iter()
-            .filter(|(_, symbol)| !symbol.definitions.is_empty())
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let mut names: Vec<&str> = self.names().collect();
         names.sort_unstable();
         nearest(name, names.iter().copied()).or_else(|| {
             let whole = |candidate: &&&str| {

@@ -358,6 +358,18 @@ fn collateral_weighs_by_what_it_is() {
         ),
         ["block collateral MITIGATION_SRSO"]
     );
+    // One that was not there before has not changed, and one without a prompt is no option.
+    assert_eq!(
+        found("", "CONFIG_FULL=y\nCONFIG_MITIGATION_SRSO=y\n"),
+        [
+            "warn collateral MITIGATION_SRSO",
+            "note new-default MITIGATION_SRSO"
+        ]
+    );
+    assert_eq!(
+        found("CONFIG_HIDDEN=y\n", "CONFIG_FULL=y\n"),
+        ["note collateral HIDDEN"]
+    );
     assert!(found("CONFIG_DRIVER=m\n", "CONFIG_FULL=y\nCONFIG_DRIVER=m\n").is_empty());
 }
 

@@ -142,7 +142,8 @@ fn fits(kind: Type, value: &Value) -> bool {
         Type::Tristate => matches!(value, Value::Yes | Value::Module | Value::No),
         // A number that is off has no line; that is a request like another.
         Type::Int => matches!(value, Value::Int(_) | Value::No),
-        Type::Hex => matches!(value, Value::Hex(_) | Value::No),
+        // `10` is read as hexadecimal, and kept as written.
+        Type::Hex => matches!(value, Value::Hex(_) | Value::Int(_) | Value::No),
         Type::String => matches!(value, Value::Text(_) | Value::No),
     }
 }

@@ -42,6 +42,7 @@ mod fetch;
 mod files;
 mod harness;
 mod kbuild;
+mod kconfig;
 mod mission;
 mod releases;
 mod sandbox;
@@ -72,6 +73,7 @@ fn all() -> Vec<Case> {
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
     cases.extend(releases::cases());
+    cases.extend(kconfig::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(store::cases());

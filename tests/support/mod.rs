@@ -5,6 +5,7 @@ pub mod child;
 pub mod env;
 pub mod fake_kernel;
 pub mod keys;
+pub mod linux;
 pub mod mirror;
 pub mod redact;
 pub mod release;

@@ -1,0 +1,318 @@
+//! The real tree, its real configuration, and questions to both.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use kiln::dotconfig::DotConfig;
+use kiln::files::{self, Lock, Wait};
+use kiln::kbuild::make::{Kbuild, Setup};
+use kiln::kbuild::warnings::KconfigWarning;
+use kiln::kconfig::{
+    Definitions, Evidence, Facts, Fragment, GuardReport, Merged, Remark, guard, merge,
+};
+use kiln::kernel::Version;
+use kiln::sandbox::Isolation;
+use kiln::spec::Collateral;
+
+use crate::support::env::KILN;
+use crate::support::linux::{self, Newer};
+use crate::support::{Stop, fail, skip, tree};
+
+/// The distribution's configuration that every question is asked over.
+const FLAVOUR: &str = "amd64_none_amd64";
+
+/// The fragments of the default workspace's pipelines, in their order.
+const SHIPPED: [&str; 3] = ["upstream-build", "latency", "boot-gate"];
+
+/// A tree with its base configuration.
+pub struct World {
+    version: Version,
+    /// What the tree defines.
+    pub definitions: Definitions,
+    /// The distribution's configuration.
+    pub base: DotConfig,
+    /// The same after the tree's own `olddefconfig`.
+    pub alone: Answer,
+    kbuild: Mutex<Kbuild>,
+    once: Mutex<HashMap<&'static str, Arc<Inputs>>>,
+    _lock: Lock,
+}
+
+/// What `olddefconfig` made of a configuration.
+#[derive(Clone)]
+pub struct Answer {
+    /// The configuration.
+    pub config: DotConfig,
+    remarks: Vec<Remark>,
+}
+
+/// What a report is made of.
+struct Inputs {
+    merged: Merged,
+    base: DotConfig,
+    alone: Answer,
+    resolved: Answer,
+}
+
+/// A question and the guard's report on what came out.
+pub struct Asked<'w> {
+    world: &'w World,
+    inputs: Arc<Inputs>,
+    /// The report.
+    pub report: GuardReport,
+}
+
+/// The world of the series that the distribution serves; made once for all cases.
+pub fn world() -> Result<&'static World, Stop> {
+    static WORLD: OnceLock<Result<World, (bool, String)>> = OnceLock::new();
+    let made = WORLD.get_or_init(|| {
+        let make = || {
+            let source = linux::real_source()?;
+            World::new(source, &linux::real_config(FLAVOUR)?)
+        };
+        make().map_err(|stop| match stop {
+            Stop::Skip(reason) => (true, reason),
+            Stop::Fail(text) => (false, text),
+        })
+    });
+    match made {
+        Ok(world) => Ok(world),
+        Err((true, reason)) => Err(skip(reason.clone())),
+        Err((false, text)) => Err(fail(text.clone())),
+    }
+}
+
+impl World {
+    /// The world of another series.
+    pub fn of(newer: &Newer) -> Result<Self, Stop> {
+        Self::new(&newer.source, &newer.config)
+    }
+
+    fn new(source: &Utf8Path, base: &str) -> Result<Self, Stop> {
+        if kiln::command::Tool::find("pahole").is_err() {
+            return Err(skip(
+                "pahole is not installed, so the base itself loses its types",
+            ));
+        }
+        let version = version(source)?;
+        let dir = Utf8PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/kconfig"))
+            .join(version.series.to_string());
+        let lock = dir.join("lock");
+        let lock = Lock::acquire(&lock, "configuring", Wait::UpTo(PATIENCE), |_| ())?;
+        let kbuild = Kbuild::new(&Setup {
+            source,
+            dir: &dir.join("build"),
+            isolation: &Isolation::probe()?,
+            program: Utf8Path::new(KILN),
+            epoch: Timestamp::from_second(1_780_300_000)?,
+            jobs: NonZeroU32::MIN,
+        })?;
+        let alone = resolve(&kbuild, base)?;
+        Ok(Self {
+            version,
+            definitions: Definitions::read(source)?,
+            base: DotConfig::parse(base),
+            alone,
+            kbuild: Mutex::new(kbuild),
+            once: Mutex::default(),
+            _lock: lock,
+        })
+    }
+
+    /// What comes of these lines over the base.
+    pub fn ask(&self, lines: &str) -> Result<Asked<'_>, Stop> {
+        let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
+        self.asked(Arc::new(inputs), "")
+    }
+
+    /// The same, resolved only once however often it is asked under this name.
+    pub fn ask_once(&self, name: &'static str, lines: &str) -> Result<Asked<'_>, Stop> {
+        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        let inputs = match once.get(name) {
+            Some(inputs) => Arc::clone(inputs),
+            None => {
+                let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
+                let inputs = Arc::new(inputs);
+                once.insert(name, Arc::clone(&inputs));
+                inputs
+            }
+        };
+        drop(once);
+        self.asked(inputs, "")
+    }
+
+    /// What comes of the fragments that kiln ships, and of these lines after them.
+    pub fn shipped(&self, lines: &str) -> Result<Asked<'_>, Stop> {
+        let mut fragments = Vec::new();
+        for name in SHIPPED {
+            let file = format!("config-fragments/{name}.config");
+            fragments.push(Fragment::load(&tree::repository().join(&file), &file)?);
+        }
+        fragments.push(fragment(lines)?);
+        let inputs = self.inputs(&fragments, &self.base, &self.alone)?;
+        let list = files::read_text(&tree::repository().join("collateral/lts.yaml"), 1 << 20)?;
+        self.judged(Arc::new(inputs), &list)
+    }
+
+    /// What comes of a fragment of the repository over the smallest configuration.
+    pub fn over_tiny(&self, file: &str) -> Result<Asked<'_>, Stop> {
+        let fragment = Fragment::load(&tree::repository().join(file), file)?;
+        let tiny = {
+            let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
+            kbuild.target("tinyconfig")?.text
+        };
+        let base = DotConfig::parse(tiny);
+        let alone = Answer {
+            config: base.clone(),
+            remarks: Vec::new(),
+        };
+        let inputs = self.inputs(&[fragment], &base, &alone)?;
+        self.asked(Arc::new(inputs), "")
+    }
+
+    /// What comes of these lines where a tool is missing, also of the base.
+    pub fn ask_without(&self, tool: &str, lines: &str) -> Result<Asked<'_>, Stop> {
+        let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = |text: &str| -> Result<Answer, Stop> {
+            let dot_config = kbuild.tree().join(".config");
+            files::write(&dot_config, text.as_bytes())?;
+            kbuild
+                .make(["-s", "olddefconfig"])
+                .arg(format!("{tool}=/nonexistent"))
+                .log(kbuild.dir().join("without.log"))
+                .run()?;
+            Ok(Answer {
+                config: DotConfig::parse(files::read_text(&dot_config, 1 << 24)?),
+                remarks: Vec::new(),
+            })
+        };
+        let merged = merge(&self.base, &[fragment(lines)?], &[], self.version.series)?;
+        let inputs = Inputs {
+            base: self.base.clone(),
+            alone: run(self.base.text())?,
+            resolved: run(merged.text())?,
+            merged,
+        };
+        drop(kbuild);
+        self.asked(Arc::new(inputs), "")
+    }
+
+    fn inputs(
+        &self,
+        fragments: &[Fragment],
+        base: &DotConfig,
+        alone: &Answer,
+    ) -> Result<Inputs, Stop> {
+        let merged = merge(base, fragments, &[], self.version.series)?;
+        let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Inputs {
+            resolved: resolve(&kbuild, merged.text())?,
+            base: base.clone(),
+            alone: alone.clone(),
+            merged,
+        })
+    }
+
+    fn asked(&self, inputs: Arc<Inputs>, allowed: &str) -> Result<Asked<'_>, Stop> {
+        self.judged(inputs, &format!("kiln: 1\nallow: [{allowed}]\n"))
+    }
+
+    fn judged(&self, inputs: Arc<Inputs>, list: &str) -> Result<Asked<'_>, Stop> {
+        let allowed = Collateral::parse("allowed.yaml", list)?.allow;
+        let report = guard(&Evidence {
+            merged: &inputs.merged,
+            base: &inputs.base,
+            base_alone: &inputs.alone.config,
+            resolved: &inputs.resolved.config,
+            definitions: &self.definitions,
+            remarks: &inputs.resolved.remarks,
+            base_remarks: &inputs.alone.remarks,
+            facts: &Facts::embedded()?,
+            allowed: &allowed,
+            version: self.version,
+            today: None,
+        });
+        Ok(Asked {
+            world: self,
+            inputs,
+            report,
+        })
+    }
+}
+
+impl<'w> Asked<'w> {
+    /// The same judged with an allow-list of these rows.
+    pub fn judged_with(&self, allowed: &str) -> Result<Asked<'w>, Stop> {
+        self.world.asked(Arc::clone(&self.inputs), allowed)
+    }
+
+    /// Each finding as `severity code symbol`.
+    pub fn found(&self) -> Vec<String> {
+        let findings = self.report.findings.iter();
+        findings
+            .map(|f| format!("{} {} {}", f.severity, f.code(), f.symbol))
+            .collect()
+    }
+
+    /// The symbols that block.
+    pub fn blocked(&self) -> Vec<&str> {
+        self.report.blocking().map(|f| f.symbol.as_str()).collect()
+    }
+
+    /// All that is told about a symbol.
+    pub fn told(&self, symbol: &str) -> String {
+        let findings = self.report.findings.iter().filter(|f| f.symbol == symbol);
+        let told: Vec<String> = findings
+            .map(|f| format!("{f}\n{}\n", f.details().join("\n")))
+            .collect();
+        told.concat()
+    }
+}
+
+/// How long another run of these cases may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(20);
+
+fn fragment(lines: &str) -> Result<Fragment, Stop> {
+    Ok(Fragment::parse("asked.config", lines)?)
+}
+
+fn resolve(kbuild: &Kbuild, text: &str) -> Result<Answer, Stop> {
+    let resolved = kbuild.olddefconfig(text)?;
+    Ok(Answer {
+        config: DotConfig::parse(resolved.text),
+        remarks: resolved.warnings.iter().map(remark).collect(),
+    })
+}
+
+fn remark(warning: &KconfigWarning) -> Remark {
+    let (line, symbol) = match warning {
+        KconfigWarning::UnknownSymbol { line, symbol }
+        | KconfigWarning::InvalidValue { line, symbol, .. }
+        | KconfigWarning::Reassigned { line, symbol } => (Some(*line), Some(symbol.clone())),
+        KconfigWarning::UnexpectedData { line, .. } => (Some(*line), None),
+        KconfigWarning::UnmetDependency { symbol, .. } => (None, Some(symbol.clone())),
+        KconfigWarning::Other(_) => (None, None),
+    };
+    Remark {
+        line,
+        symbol,
+        text: format!("{warning:?}"),
+    }
+}
+
+/// The version that the tree's makefile names.
+fn version(source: &Utf8Path) -> Result<Version, Stop> {
+    let text = files::read_text(&source.join("Makefile"), 1 << 20)?;
+    let value = |name: &str| {
+        let found = text.lines().find_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        });
+        found.ok_or_else(|| fail(format!("no {name} in {source}/Makefile")))
+    };
+    let numbers = [value("VERSION")?, value("PATCHLEVEL")?, value("SUBLEVEL")?];
+    Ok(numbers.join(".").parse()?)
+}
