@@ -84,7 +84,9 @@ impl Diagnose for FileError {
     fn exit(&self) -> Exit {
         match self {
             Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound => Exit::Usage,
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory => Exit::Usage,
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Exit::NoSpace,
                 _ => Exit::Unexpected,
             },

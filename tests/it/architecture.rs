@@ -2,140 +2,17 @@
 //! crate, who reads the time and who starts programs.
 
 mod planted;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use table::{
+    BUILDER, CRATES, FACTS, LONG_FILES, MOST_LINES, PROOFS, PROVEN, ROOMS, Room, STARTERS, TOOLS,
+};
 
 use crate::support::rust_source::{Source, Token};
 use crate::support::{Case, Outcome, fail, tree};
-
-/// A room of `src/`: a file, or a directory with its files.
-struct Room {
-    name: &'static str,
-    /// 0 facts, 1 tools, 3 rooms of the builder, 4 the pipeline, 5 the edge.
-    level: u8,
-    /// The rooms it may import whole.
-    may: &'static [&'static str],
-    /// No file, process, network, environment or clock.
-    pure: bool,
-}
-
-const FACTS: &[&str] = &[
-    "kernel",
-    "digest",
-    "failure",
-    "progress",
-    "dotconfig",
-    "proof",
-];
-const TOOLS: &[&str] = &[
-    "files",
-    "clock",
-    "interrupt",
-    "command",
-    "sandbox",
-    "store",
-    "qemu",
-];
-const BUILDER: &[&str] = &["spec", "source", "kconfig", "kbuild", "image"];
-
-/// Every room, lowest first. A room's own files may import one another.
-const ROOMS: &[Room] = &[
-    pure("failure", 0, &[]),
-    pure("progress", 0, &[]),
-    pure("kernel", 0, &["failure"]),
-    pure("digest", 0, &["kernel", "failure"]),
-    pure("dotconfig", 0, &["kernel", "digest", "failure"]),
-    pure("proof", 0, &["kernel", "digest", "failure", "dotconfig"]),
-    room("clock", 1, &[]),
-    room("interrupt", 1, &[]),
-    room("files", 1, &["clock", "interrupt"]),
-    room("sandbox", 1, &["files", "clock", "command", "interrupt"]),
-    room("command", 1, &["files", "clock", "interrupt", "sandbox"]),
-    room("store", 1, &["files", "clock", "interrupt"]),
-    room("qemu", 1, &["files", "clock", "command", "interrupt"]),
-    pure("spec", 3, &[]),
-    room("source", 3, &["spec"]),
-    room("kconfig", 3, &["spec"]),
-    room("kbuild", 3, &["spec"]),
-    room("image", 3, &["spec"]),
-    room("pipeline", 4, BUILDER),
-    room("ui", 5, &["pipeline"]),
-    room("cli", 5, &["pipeline", "ui"]),
-];
-
-const fn room(name: &'static str, level: u8, may: &'static [&'static str]) -> Room {
-    Room {
-        name,
-        level,
-        may,
-        pure: false,
-    }
-}
-
-const fn pure(name: &'static str, level: u8, may: &'static [&'static str]) -> Room {
-    Room {
-        name,
-        level,
-        may,
-        pure: true,
-    }
-}
-
-/// What a builder room may take from a room to its left: what that room has proven.
-const PROVEN: &[(&str, &str, &[&str])] = &[
-    ("kconfig", "source", &["SourceTree"]),
-    ("kbuild", "source", &["SourceTree", "VerifiedTarball"]),
-    ("kbuild", "kconfig", &["GuardedConfig"]),
-    ("image", "kbuild", &["CheckedPackages"]),
-];
-
-/// The types that prove something: they cannot be read back, made from nothing or opened up.
-const PROOFS: &[(&str, &str)] = &[
-    ("source", "VerifiedTarball"),
-    ("source", "SourceTree"),
-    ("kconfig", "GuardedConfig"),
-    ("kbuild", "Packages"),
-    ("kbuild", "CheckedPackages"),
-];
-
-/// Crates that only these files or directories name.
-const CRATES: &[(&str, &[&str])] = &[
-    ("clap", &["src/cli/"]),
-    ("clap_complete", &["src/cli/"]),
-    ("clap_mangen", &["src/cli/"]),
-    ("duct", &["src/command/"]),
-    ("indicatif", &["src/ui/"]),
-    ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
-    (
-        "sequoia_openpgp",
-        &[
-            "src/source/keyring.rs",
-            "src/source/policy.rs",
-            "src/source/signature.rs",
-            "src/source/verdict.rs",
-            "src/source/keys.rs",
-        ],
-    ),
-    ("serde_yaml", &["src/spec/yaml.rs"]),
-    ("sha2", &["src/digest.rs"]),
-    ("signal_hook", &["src/interrupt.rs", "src/command/"]),
-    (
-        "tar",
-        &[
-            "src/source/extract.rs",
-            "src/source/identity.rs",
-            "src/image/boot_test.rs",
-        ],
-    ),
-    ("tempfile", &["src/files.rs", "src/command/", "src/qemu.rs"]),
-    ("xz2", &["src/source/xz.rs"]),
-];
-
-/// Files over the limit of lines, each with its reason.
-const LONG_FILES: &[(&str, &str)] = &[];
-
-/// The most lines a file may have beside its unit tests.
-const MOST_LINES: usize = 600;
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -151,6 +28,13 @@ pub fn cases() -> Vec<Case> {
         ),
         Case::new("architecture::one_reader_of_time", || holds(time)),
         Case::new("architecture::time_checker_finds_planted", planted::time),
+        Case::new("architecture::one_giver_of_final_names", || {
+            holds(final_names)
+        }),
+        Case::new(
+            "architecture::final_names_checker_finds_planted",
+            planted::final_names,
+        ),
         Case::new("architecture::one_runner_of_programs", || holds(programs)),
         Case::new(
             "architecture::programs_checker_finds_planted",
@@ -179,13 +63,22 @@ pub fn cases() -> Vec<Case> {
 /// A rule: reads one file and tells what breaks it, each as `file:line: what`.
 type Rule = fn(&Source) -> Vec<String>;
 
+/// Every file of `src/`, read once.
+fn sources() -> &'static [Source] {
+    static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
+    SOURCES.get_or_init(|| {
+        let files = tree::rust_files("src").unwrap_or_default();
+        files
+            .iter()
+            .map(|(file, text)| Source::new(file, text))
+            .collect()
+    })
+}
+
 fn holds(rule: Rule) -> Outcome {
-    let mut broken = Vec::new();
-    let files = tree::rust_files("src")?;
-    assert!(files.len() > 5, "the sources were not found");
-    for (file, text) in files {
-        broken.extend(rule(&Source::new(&file, &text)));
-    }
+    let sources = sources();
+    assert!(sources.len() > 5, "the sources were not found");
+    let broken: Vec<String> = sources.iter().flat_map(rule).collect();
     if broken.is_empty() {
         Ok(())
     } else {
@@ -310,9 +203,7 @@ fn crates(source: &Source) -> Vec<String> {
             continue;
         };
         let allowed = files.iter().any(|place| is_in(&source.file, place));
-        // Unit tests may lean on a scratch directory.
-        let scratch = path.test && *name == "tempfile";
-        if !allowed && !scratch {
+        if !allowed {
             broken.push(format!(
                 "{}:{}: crate `{name}` belongs only to {}",
                 source.file,
@@ -347,14 +238,24 @@ fn time(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Who may start programs, each with its reason.
-const STARTERS: &[(&str, &str)] = &[
-    ("src/command/", "the one runner"),
-    (
-        "src/kbuild/shim.rs",
-        "becomes the program it stands in for; there is no child to watch",
-    ),
-];
+/// A temporary file gets its final name by what makes both durable, and by nothing else.
+fn final_names(source: &Source) -> Vec<String> {
+    if source.file == "src/files.rs" {
+        return Vec::new();
+    }
+    let tokens = &source.tokens;
+    (1..tokens.len())
+        .filter(|at| !source.test[*at] && tokens[at - 1].text == ".")
+        .filter(|at| matches!(&*tokens[*at].text, "persist" | "persist_noclobber"))
+        .map(|at| {
+            let (line, name) = (tokens[at].line, &tokens[at].text);
+            format!(
+                "{}:{line}: `{name}` outside src/files.rs, which makes it durable",
+                source.file
+            )
+        })
+        .collect()
+}
 
 fn programs(source: &Source) -> Vec<String> {
     if STARTERS.iter().any(|(place, _)| is_in(&source.file, place)) {
@@ -425,7 +326,7 @@ fn proofs(source: &Source) -> Vec<String> {
         let complaint =
             |line: usize, what: &str| format!("{}:{line}: `{name}` {what}", source.file);
         for token in attributes_before(tokens, at) {
-            if matches!(token.text.as_str(), "Deserialize" | "Default" | "Clone") {
+            if matches!(token.text.as_str(), "Deserialize" | "Default") {
                 broken.push(complaint(
                     token.line,
                     &format!("is a proof: no `{}`", token.text),
@@ -483,18 +384,27 @@ fn binaries(source: &Source) -> Vec<String> {
 }
 
 fn files_are_short() -> Outcome {
-    let mut broken = Vec::new();
-    let mut files = tree::rust_files("src")?;
-    files.extend(tree::rust_files("tests")?);
-    for (file, text) in &files {
-        let lines = own_lines(file, text);
-        let excused = LONG_FILES.iter().any(|(name, _)| name == file);
-        match (lines > MOST_LINES, excused) {
-            (true, false) => broken.push(format!("{file}: {lines} lines, at most {MOST_LINES}")),
-            (false, true) => broken.push(format!("{file}: {lines} lines need no excuse any more")),
-            (true, true) | (false, false) => {}
-        }
-    }
+    let mut lines: Vec<(String, usize)> = sources()
+        .iter()
+        .map(|source| (source.file.clone(), own_lines(source)))
+        .collect();
+    let tests = tree::rust_files("tests")?;
+    lines.extend(
+        tests
+            .into_iter()
+            .map(|(file, text)| (file, text.lines().count())),
+    );
+    let broken: Vec<String> = lines
+        .iter()
+        .filter_map(|(file, lines)| {
+            let excused = LONG_FILES.iter().any(|(name, _)| name == file);
+            match (*lines > MOST_LINES, excused) {
+                (true, false) => Some(format!("{file}: {lines} lines, at most {MOST_LINES}")),
+                (false, true) => Some(format!("{file}: {lines} lines need no excuse any more")),
+                (true, true) | (false, false) => None,
+            }
+        })
+        .collect();
     if broken.is_empty() {
         Ok(())
     } else {
@@ -503,8 +413,7 @@ fn files_are_short() -> Outcome {
 }
 
 /// The lines of a file without its unit tests.
-fn own_lines(file: &str, text: &str) -> usize {
-    let source = Source::new(file, text);
+fn own_lines(source: &Source) -> usize {
     let test_lines: BTreeSet<usize> = source
         .tokens
         .iter()
@@ -513,8 +422,8 @@ fn own_lines(file: &str, text: &str) -> usize {
         .map(|(token, _)| token.line)
         .collect();
     match (test_lines.first(), test_lines.last()) {
-        (Some(first), Some(last)) => text.lines().count() - (last - first + 1),
-        _ => text.lines().count(),
+        (Some(first), Some(last)) => source.lines - (last - first + 1),
+        _ => source.lines,
     }
 }
 

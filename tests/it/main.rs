@@ -45,6 +45,7 @@ mod kbuild;
 mod kconfig;
 mod mission;
 mod releases;
+mod robust;
 mod sandbox;
 mod signature;
 mod store;
@@ -74,6 +75,7 @@ fn all() -> Vec<Case> {
     cases.extend(kbuild::cases());
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
+    cases.extend(robust::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(store::cases());

@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Case> {
             "words::readme_has_the_exit_codes",
             readme_has_the_exit_codes,
         ),
+        Case::new("words::readme_names_every_verb", readme_names_every_verb),
         Case::new(
             "words::ci_runs_the_readmes_test_command",
             ci_runs_the_readmes_test_command,
@@ -226,6 +227,23 @@ fn exit_code_reader_finds_planted() -> Outcome {
     );
     assert_eq!(exit_codes("no table"), []);
     Ok(())
+}
+
+fn readme_names_every_verb() -> Outcome {
+    let readme = readme()?;
+    let missing: Vec<String> = kiln::cli::VERBS
+        .iter()
+        .map(|verb| format!("kiln {}", verb.name()))
+        .filter(|verb| !readme.contains(verb.as_str()))
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(fail(format!(
+            "the README does not show: {}",
+            missing.join(", ")
+        )))
+    }
 }
 
 /// The command of `.ci/run` stands in the README as it is, in a line of its own.

@@ -66,7 +66,7 @@ fn twice() -> Outcome {
         .warns("is a file")?;
     assert_eq!(env.read("file")?, "mine\n");
     // Below a file nothing can be made, and nothing is left.
-    env.kiln(["init", "file/below"]).run()?.exits(1)?;
+    env.kiln(["init", "file/below"]).run()?.exits(2)?;
     assert_eq!(env.read("file")?, "mine\n");
     Ok(())
 }

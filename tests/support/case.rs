@@ -1,5 +1,6 @@
 //! Cases, their outcomes, and the runner that says what did not run and why.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
@@ -39,6 +40,15 @@ impl<E: std::error::Error> From<E> for Stop {
             cause = inner.source();
         }
         Self::Fail(text)
+    }
+}
+
+impl Stop {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Skip(text) | Self::Fail(text) => text,
+        }
     }
 }
 
@@ -128,8 +138,18 @@ enum Verdict {
 
 type Log = Arc<Mutex<Vec<Entry>>>;
 
+thread_local! {
+    /// Where the last panic of this thread happened.
+    static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
 /// Runs the cases as the command line asks and prints the report.
 pub fn run(cases: Vec<Case>) -> ExitCode {
+    // A panic is told once, with the case that it fails; its place is all one needs of the rest.
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        PANIC_PLACE.with_borrow_mut(|kept| *kept = place);
+    }));
     let arguments = Arguments::from_args();
     let tier = match Tier::from_setting(std::env::var("KILN_TESTS").ok().as_deref()) {
         Ok(tier) => tier,
@@ -214,7 +234,8 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without text".to_owned());
-    format!("panicked: {text}")
+    let place = PANIC_PLACE.with_borrow(Clone::clone);
+    format!("{place}: {text}")
 }
 
 fn first_duplicate(cases: &[Case]) -> Option<String> {

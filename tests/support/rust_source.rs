@@ -34,6 +34,8 @@ impl NamedPath {
 pub struct Source {
     /// Path relative to the repository.
     pub file: String,
+    /// How many lines it has.
+    pub lines: usize,
     /// Everything but comments and space.
     pub tokens: Vec<Token>,
     /// For each token, whether it stands in test code.
@@ -59,6 +61,7 @@ impl Source {
         let (module, modules) = modules(&tokens, own);
         Self {
             file: file.to_owned(),
+            lines: text.lines().count(),
             tokens,
             test,
             module,

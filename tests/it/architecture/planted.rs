@@ -113,16 +113,11 @@ pub(super) fn crates() -> Outcome {
             ("src/kbuild/make.rs", "use duct::cmd;"),
             ("src/cli/fetch.rs", "fn f() { reqwest::blocking::get() }"),
             ("src/pipeline/build.rs", "use sequoia_openpgp as openpgp;"),
-            ("src/store.rs", "use tempfile::NamedTempFile;"),
         ],
         &[
             ("src/spec/yaml.rs", "use serde_yaml::Error;"),
             ("src/command/cmd.rs", "use duct::cmd;"),
             ("src/cli/build.rs", "use clap::Parser;"),
-            (
-                "src/store.rs",
-                "#[cfg(test)]\nmod tests { use tempfile::tempdir; }",
-            ),
         ],
     )
 }
@@ -145,6 +140,23 @@ pub(super) fn time() -> Outcome {
                 "src/command/cmd.rs",
                 "#[cfg(test)]\nmod tests { fn f() { Instant::now() } }",
             ),
+        ],
+    )
+}
+
+pub(super) fn final_names() -> Outcome {
+    planted(
+        super::final_names,
+        &[
+            ("src/store.rs", "fn f() { file.persist(name) }"),
+            (
+                "src/kbuild/deb.rs",
+                "fn f() { file.persist_noclobber(name) }",
+            ),
+        ],
+        &[
+            ("src/files.rs", "fn f() { file.persist(name) }"),
+            ("src/store.rs", "fn persist() { staged.commit(name) }"),
         ],
     )
 }
@@ -199,7 +211,7 @@ pub(super) fn proofs() -> Outcome {
             ),
             (
                 "src/source/tarball.rs",
-                "#[derive(Clone)] pub struct SourceTree { x: u8 }",
+                "#[derive(Default)] pub struct SourceTree { x: u8 }",
             ),
             (
                 "src/kconfig/guard.rs",
