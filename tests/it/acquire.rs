@@ -248,10 +248,10 @@ impl Bench {
 fn at(mirror: &Mirror) -> Mirrors {
     let here = Location::parse(&mirror.url(), Utf8Path::new("/")).unwrap();
     let limits = Limits {
-        answer: Duration::from_secs(5),
+        answer: Duration::from_mins(1),
         slow: Slow {
             floor: 1,
-            window: Duration::from_secs(5),
+            window: Duration::from_mins(1),
         },
         retries: 1,
         backoff: Duration::from_millis(5),

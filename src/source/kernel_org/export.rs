@@ -3,7 +3,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{AcquireError, Acquired, KernelOrg, LockedRelease, Promise};
+use super::{AcquireError, Acquired, Archive, KernelOrg, LockedRelease, Promise};
 use super::{archive_path, checksums_path, signature_path};
 use crate::files::{self, FileError, Staged};
 use crate::progress::Event;
@@ -34,9 +34,13 @@ impl KernelOrg<'_> {
             sha256: facts.xz.sha256,
             by: "the lock",
         };
-        let archive = self.archive(version, Some(facts), Some(&promise))?;
+        let archive = match self.archive(version, Some(facts), Some(&promise))? {
+            Archive::Stored(path, _) => path,
+            // It has the digest of the archive whose tar was verified.
+            Archive::Fetched(fetched) => fetched.keep(self.store)?,
+        };
         let archive_to = directory.join(archive_path(version));
-        copy(archive.path(), &archive_to)?;
+        copy(&archive, &archive_to)?;
         let mut written = vec![archive_to];
         let signature = self.store.get(&facts.signature.sha256)?;
         if let Some(path) = signature {

@@ -410,7 +410,7 @@ fn piece(response: &mut Response) -> std::io::Result<Vec<u8>> {
 }
 
 /// An error and its causes on one line, without the address, which whoever reads it knows.
-fn flat(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn flat(error: &(dyn std::error::Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {

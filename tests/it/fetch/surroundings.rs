@@ -3,16 +3,18 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kiln::digest::Sha256;
 use kiln::failure::{Diagnose as _, Exit};
 use kiln::progress::Silent;
 use kiln::source::mirror::{Location, Mirrors};
 use kiln::store::Store;
 
-use super::{PATH, body, expect, quick};
+use super::{PATH, body, expect, patient};
 use crate::support::child;
-use crate::support::mirror::{Content, Mirror};
+use crate::support::mirror::{Content, Fault, Mirror};
 use crate::support::{Case, Outcome, Stop, fail, skip};
 
 /// The cases of this module.
@@ -22,6 +24,8 @@ pub fn cases() -> Vec<Case> {
         Case::new("fetch::past_a_proxy", past_a_proxy),
         Case::new("fetch::never_from_https_to_http", never_from_https_to_http),
         Case::new("fetch::an_unknown_certificate", unknown_certificate),
+        Case::new("fetch::no_certificates_at_all", no_certificates),
+        Case::new("fetch::stopped_and_continued", stopped_and_continued),
     ]
 }
 
@@ -30,9 +34,10 @@ pub fn fetch_one(arguments: &[String]) -> ExitCode {
     let [mirror, store] = arguments else {
         return ExitCode::from(Exit::Usage.code());
     };
+    kiln::interrupt::install().unwrap();
     let mirror = Location::parse(mirror, "/".into()).unwrap();
     let store = Store::open(Utf8Path::new(store)).unwrap();
-    let mirrors = Mirrors::new(vec![mirror.clone()], Vec::new(), mirror).limits(quick());
+    let mirrors = Mirrors::new(vec![mirror.clone()], Vec::new(), mirror).limits(patient());
     match mirrors.archive(PATH, 1 << 20, None, &store, &Silent) {
         Ok(fetched) => {
             println!("{}", fetched.sha256);
@@ -209,4 +214,63 @@ fn unknown_certificate() -> Outcome {
     let (code, text) = fetch_in_child(&tls.url(), &[])?;
     expect(code == i32::from(Exit::Network.code()), &text)?;
     expect(text.contains("certificate"), &text)
+}
+
+fn no_certificates() -> Outcome {
+    let nowhere = [
+        ("SSL_CERT_FILE", "/nonexistent"),
+        ("SSL_CERT_DIR", "/nonexistent"),
+    ];
+    let (code, text) = fetch_in_child("https://localhost:1/", &nowhere)?;
+    expect(code == i32::from(Exit::Network.code()), &text)?;
+    expect(text.contains("ertificate"), &text)
+}
+
+fn stopped_and_continued() -> Outcome {
+    let mirror = Mirror::start()?;
+    let bytes = body(900_000);
+    mirror.put(PATH, Content::bytes(bytes.clone()));
+    mirror.fault(PATH, Fault::Trickle(10_000, Duration::from_millis(20)));
+    let store = tempfile::tempdir()?;
+    let arguments = [&*mirror.url(), store.path().to_str().unwrap()];
+    let mut running = child::command("fetch::fetch_one", &arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let arrived = || -> u64 {
+        let names = std::fs::read_dir(store.path().join("partial"));
+        let files = names.into_iter().flatten().filter_map(Result::ok);
+        let archives = files.filter(|file| file.path().extension().is_none_or(|e| e.len() == 8));
+        archives
+            .filter_map(|file| Some(file.metadata().ok()?.len()))
+            .max()
+            .unwrap_or(0)
+    };
+    while arrived() < 100_000 {
+        if running.try_wait()?.is_some() {
+            return Err(fail("the child ended before it was stopped"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&running);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+    let code = running.wait()?.code();
+    expect(
+        code == Some(i32::from(Exit::Interrupted.code())),
+        &format!("exit {code:?}"),
+    )?;
+    // What had arrived is what the next run starts with.
+    mirror.mend(PATH);
+    let output = child::command("fetch::fetch_one", &arguments).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    expect(text.trim() == Sha256::of(&bytes).to_string(), &text)?;
+    let range = mirror.asked(PATH)[1].range.clone().unwrap_or_default();
+    let from = range
+        .trim_start_matches("bytes=")
+        .trim_end_matches('-')
+        .parse::<u64>();
+    expect(
+        from.is_ok_and(|from| from >= 100_000),
+        &format!("it asked for {range}"),
+    )
 }
