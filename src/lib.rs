@@ -1,4 +1,39 @@
 //! kiln builds Linux kernels that a fleet can trust to be boring.
+//!
+//! A build is a chain of proofs. Each stage is a function from one proven thing to the next, and
+//! only that stage can make the next thing:
+//!
+//! ```text
+//! releases, keys        base config, fragments
+//!      |                        |
+//!   fetch, verify            merge
+//!      |                        |
+//! VerifiedTarball -> SourceTree + olddefconfig -> guard -> GuardedConfig
+//!                                                              |
+//!                      manifest <- CheckedPackages <- check <- Packages
+//! ```
+//!
+//! A proof holds for the process that made it: none of these types can be read back from disk. What
+//! comes out of the store is hashed, and its signature checked, again.
+//!
+//! The folders are rooms, in levels; a room imports only from levels above it in this list:
+//!
+//! ```text
+//! 0  facts     kernel digest failure progress dotconfig proof/     pure: no file, process, clock
+//! 1  tools     files clock interrupt command sandbox store qemu    touch the world, know no kernels
+//! 3  builder   spec/ -> source/ -> kconfig/ -> kbuild/ -> image/   one way, left to right: a room
+//!                                                                  takes only proven types from
+//!                                                                  those before it
+//! 4  pipeline/                                                     strings the stages together
+//! 5  ui/ cli/                                                      text, JSON, verbs
+//! ```
+//!
+//! What is decided where: `source` what a signature is worth, `kconfig` what a configuration is
+//! worth (it runs no program), `kbuild` how the kernel's own makefiles are run, `image` whether a
+//! kernel boots. Facts about kernels are rows in `kconfig/known/*.yaml`, each with its source; code
+//! never compares a series. Every other program is run by `command`, never through a shell, and
+//! every untrusted byte is worked on in a `sandbox`. A test (`tests/it/architecture.rs`) holds this
+//! table against every `crate::` path of the sources.
 
 pub mod cli;
 pub mod clock;

@@ -44,6 +44,7 @@ mod harness;
 mod kbuild;
 mod kconfig;
 mod mission;
+mod real_release;
 mod releases;
 mod robust;
 mod sandbox;
@@ -73,6 +74,7 @@ fn all() -> Vec<Case> {
     cases.extend(files::cases());
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
+    cases.extend(real_release::cases());
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
     cases.extend(robust::cases());
