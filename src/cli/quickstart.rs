@@ -114,7 +114,7 @@ impl Answer for Done<'_> {
              packages: the configuration inside the image package is the guarded one\n  \
              boot: {release} came up{took}; its /proc/config.gz is the guarded configuration\n\n\
              {next}\n  \
-             kiln build debian --yes   compiles Debian's whole configuration: about {hours} h {minutes} min, \
+             kiln build debian         compiles Debian's whole configuration: about {hours} h {minutes} min, \
              {disk} GiB of disk here\n  \
              kiln config check debian  the guard's whole answer\n  \
              kiln runs show            what ran, and how long each stage took\n",

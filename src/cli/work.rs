@@ -48,7 +48,7 @@ impl Work {
             .ok()
             .and_then(NonZeroU32::new)
             .unwrap_or(NonZeroU32::MIN);
-        Ok(Session {
+        let session = Session {
             store: Store::open(&store)?,
             isolation: Isolation::probe()?,
             worker: Worker { program },
@@ -58,7 +58,9 @@ impl Work {
             locks: self.workspace.pipelines(),
             workspace: &self.workspace,
             progress,
-        })
+        };
+        session.empty_trash();
+        Ok(session)
     }
 }
 

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::configure::Configured;
 use super::resolve;
-use super::run::{self, Run, Status};
+use super::run::{self, Run};
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::command::Tool;
@@ -123,13 +123,12 @@ impl Session<'_> {
     }
 
     /// The build of the same inputs with the same toolchain, where its files are still what its
-    /// manifest says.
+    /// manifest says. The manifest is written last, so a run that has one is whole, however it
+    /// ended.
     fn built_before(&self, lock: &Lock) -> Result<Option<Built>, Failure> {
         let (past, _unreadable) = run::list(&self.workspace.runs())?;
         let same = past.into_iter().rev().filter(|past| {
-            past.record.status == Status::Ok
-                && past.record.verb == "build"
-                && past.record.input_digest == Some(lock.input_digest)
+            past.record.verb == "build" && past.record.input_digest == Some(lock.input_digest)
         });
         for past in same {
             let Some(manifest) = intact(&past.directory, lock) else {
@@ -176,7 +175,7 @@ impl Session<'_> {
         }
         let built = finish(lock, &guarded, &checked, run)?;
         if !options.keep {
-            files::remove_dir_all(&work)?;
+            self.discard(&work)?;
         }
         Ok(built)
     }
@@ -249,10 +248,10 @@ impl Session<'_> {
         let marker = work.join("inputs");
         let digest = lock.input_digest.to_string();
         if !files::read_text(&marker, 100).is_ok_and(|text| text == digest) {
-            files::remove_dir_all(&work)?;
+            self.discard(&work)?;
         }
         // Unpacked anew in any case: a tree on disk proves nothing.
-        files::remove_dir_all(&work.join("source"))?;
+        self.discard(&work.join("source"))?;
         files::create_dir_all(&work)?;
         files::write(&marker, digest.as_bytes())?;
         Ok(work)

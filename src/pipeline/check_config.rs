@@ -100,9 +100,9 @@ impl Session<'_> {
         let tar = lock.inputs.source.tar().sha256.to_string();
         let marker = directory.join("tar");
         if !files::read_text(&marker, 100).is_ok_and(|text| text == tar) {
-            files::remove_dir_all(directory)?;
+            self.discard(directory)?;
         }
-        files::remove_dir_all(&directory.join("source"))?;
+        self.discard(&directory.join("source"))?;
         files::create_dir_all(directory)?;
         files::write(&marker, tar.as_bytes())?;
         let source = self.acquire_locked(pipeline, lock)?;

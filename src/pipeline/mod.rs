@@ -12,4 +12,5 @@ pub mod quickstart;
 pub mod resolve;
 pub mod run;
 pub mod session;
+mod trash;
 pub mod workspace;
