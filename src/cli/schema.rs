@@ -7,13 +7,13 @@ use super::context::Context;
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::failure::{Exit, Failure};
-use crate::spec::shape::{Shape, schema};
+use crate::spec::shape::schema;
 use crate::spec::{COLLATERAL_SHAPE, channels, pipeline, workspace};
 use crate::ui::{Answer, Style};
 
 pub(super) static VERB: Verb = Verb {
     path: &["schema"],
-    summary: "Print the JSON Schema of a file format, for editors",
+    summary: "Print the JSON Schema of a file format, for editors and scripts",
     detail: "Schemas are JSON Schema 2020-12. The yaml-language-server takes one by a first line \
              such as `# yaml-language-server: $schema=pipeline.schema.json`. `kiln check` finds \
              more than a schema can say.",
@@ -51,22 +51,33 @@ enum Of {
     Workspace,
     /// collateral/NAME.yaml
     Collateral,
+    /// pipelines/NAME.lock.json
+    Lock,
+    /// The payload of a build's manifest
+    Manifest,
 }
 
 impl Of {
-    fn shape(self) -> (&'static str, &'static Shape) {
+    /// What people write has a table, which is the schema's source; what kiln writes has a type,
+    /// and a schema that the tests hold against it.
+    fn schema(self) -> serde_json::Result<Value> {
         match self {
-            Self::Pipeline => ("kiln pipeline", &pipeline::SHAPE),
-            Self::Channels => ("kiln channels", &channels::SHAPE),
-            Self::Workspace => ("kiln workspace settings", &workspace::SHAPE),
-            Self::Collateral => ("kiln collateral list", &COLLATERAL_SHAPE),
+            Self::Pipeline => Ok(schema("kiln pipeline", &pipeline::SHAPE)),
+            Self::Channels => Ok(schema("kiln channels", &channels::SHAPE)),
+            Self::Workspace => Ok(schema("kiln workspace settings", &workspace::SHAPE)),
+            Self::Collateral => Ok(schema("kiln collateral list", &COLLATERAL_SHAPE)),
+            Self::Lock => serde_json::from_str(include_str!("schema/lock.json")),
+            Self::Manifest => serde_json::from_str(include_str!("schema/manifest.json")),
         }
     }
 }
 
 fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
-    let (title, shape) = arguments.of.shape();
-    context.answer(&Schema(schema(title, shape)))?;
+    let schema = arguments
+        .of
+        .schema()
+        .expect("embedded schemas are read by the tests");
+    context.answer(&Schema(schema))?;
     Ok(Exit::Ok)
 }
 
@@ -80,5 +91,17 @@ impl Answer for Schema {
 
     fn json(&self) -> Value {
         self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_can_be_read() {
+        for of in Of::value_variants() {
+            assert!(of.schema().unwrap()["title"].is_string());
+        }
     }
 }

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use kiln::digest::Sha256;
+use kiln::proof::lock::{self, Blob, Inputs, Lock, Signature};
+use kiln::proof::manifest::{Manifest, Package};
+
 use crate::support::case::{Case, Outcome, Stop, skip};
 use crate::support::env::Env;
 
@@ -17,6 +21,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("workspace::check_writes_nothing", writes_nothing),
         Case::new("workspace::schemas_accept_what_is_shipped", schemas),
         Case::new("workspace::schemas_refuse_what_check_refuses", schema_twins),
+        Case::new(
+            "workspace::schemas_of_lock_and_manifest_fit_the_types",
+            machine_schemas,
+        ),
     ]
 }
 
@@ -302,5 +310,122 @@ fn schema_twins() -> Outcome {
     }
     let known: BTreeSet<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
     assert_eq!(known.len(), SCHEMAS.len());
+    Ok(())
+}
+
+/// Every form of a lock that kiln can write.
+fn locks() -> Vec<Lock> {
+    let blob = Blob {
+        sha256: Sha256::of(b"x"),
+        bytes: 1,
+    };
+    let kernel_org = lock::Source::KernelOrg {
+        path: "v6.x/linux-6.18.40.tar.xz".to_owned(),
+        xz: blob,
+        tar: blob,
+        signature: Signature {
+            sha256: blob.sha256,
+            signer: "647F28654894E3BD457199BE38DBBDC86092693E".parse().unwrap(),
+            made: 1_790_347_225,
+        },
+        checksums: false,
+    };
+    let (package, version) = ("linux-x".to_owned(), "6.12.117-1".to_owned());
+    let debian = lock::Source::Debian {
+        package: package.clone(),
+        version: version.clone(),
+        deb: blob,
+        tar: blob,
+    };
+    let bases = [
+        lock::Base::Debian {
+            package,
+            flavour: "none_amd64".to_owned(),
+            version,
+            deb: blob,
+            config: blob,
+        },
+        lock::Base::File {
+            path: "base.config".to_owned(),
+            config: blob,
+        },
+        lock::Base::Target {
+            target: "tinyconfig".to_owned(),
+        },
+    ];
+    let lsmod = lock::Trim::Lsmod {
+        sha256: blob.sha256,
+    };
+    let trims = [None, Some(lock::Trim::ModulesOff), Some(lsmod)];
+    let sources = [kernel_org.clone(), debian, kernel_org];
+    let forms = sources.into_iter().zip(bases).zip(trims);
+    forms
+        .map(|((source, base), trim)| {
+            let inputs = Inputs {
+                recipe: lock::RECIPE,
+                line: "lts".parse().unwrap(),
+                version: "6.18.40".parse().unwrap(),
+                source,
+                source_date_epoch: 1_790_347_225,
+                base,
+                trim,
+                fragments: vec![lock::Fragment {
+                    name: "latency".to_owned(),
+                    sha256: blob.sha256,
+                }],
+                assertions: [("PREEMPT_RT".to_owned(), "n".to_owned())].into(),
+                arch: "x86_64".to_owned(),
+                root: "host".to_owned(),
+                packages: lock::Packages {
+                    headers: true,
+                    debug: false,
+                    compress: "xz".to_owned(),
+                },
+            };
+            Lock::new(inputs, None).unwrap()
+        })
+        .collect()
+}
+
+fn machine_schemas() -> Outcome {
+    let env = Env::new()?;
+    for lock in locks() {
+        let text = String::from_utf8(lock.to_text()?).unwrap();
+        env.write("lock.json", &text)?;
+        assert!(judged(&env, "lock", "lock.json")?, "{text}");
+        env.write("lock.json", text.replacen("\"bytes\"", "\"size\"", 1))?;
+        if text.contains("\"bytes\"") {
+            assert!(
+                !judged(&env, "lock", "lock.json")?,
+                "a wrong key is accepted"
+            );
+        }
+        let manifest = Manifest {
+            release: lock.release(),
+            config: lock.input_digest,
+            guard_report: lock.input_digest,
+            packages: vec![Package {
+                name: "linux-image-x".to_owned(),
+                version: "6.18.40-1".to_owned(),
+                architecture: "amd64".to_owned(),
+                file: "linux-image-x.deb".to_owned(),
+                bytes: 1,
+                sha256: lock.input_digest,
+            }],
+            toolchain: [("gcc".to_owned(), "12.2.0".to_owned())].into(),
+            unsigned_modules: true,
+            unsigned_image: true,
+            lock,
+        };
+        let payload = String::from_utf8(manifest.to_payload()?).unwrap();
+        env.write("manifest.json", &payload)?;
+        assert!(judged(&env, "manifest", "manifest.json")?, "{payload}");
+        let twin = payload.replacen("\"unsigned_image\"", "\"signed_image\"", 1);
+        env.write("manifest.json", twin)?;
+        assert!(
+            !judged(&env, "manifest", "manifest.json")?,
+            "a wrong key is accepted"
+        );
+    }
     Ok(())
 }
