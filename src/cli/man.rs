@@ -68,7 +68,9 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     let mut page = |name: String, command: clap::Command| {
         let mut text = Vec::new();
-        Man::new(command).render(&mut text)?;
+        Man::new(command)
+            .source(concat!("kiln ", env!("CARGO_PKG_VERSION")))
+            .render(&mut text)?;
         pages.push((format!("{name}.1"), text));
         std::io::Result::Ok(())
     };
@@ -77,8 +79,7 @@ fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
         let name = format!("kiln-{}", verb.path.join("-"));
         let command = app::of(verb)
             .display_name(name.clone())
-            .bin_name(format!("kiln {}", verb.name()))
-            .version(env!("CARGO_PKG_VERSION"));
+            .bin_name(format!("kiln {}", verb.name()));
         page(name, command)?;
     }
     Ok(pages)

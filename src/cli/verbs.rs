@@ -48,13 +48,21 @@ pub struct Example {
 pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 
 /// Nouns that group verbs, with what they are.
-pub const NOUNS: &[(&str, &str)] = &[("runs", "What ran, how it ended, and its log")];
+pub const NOUNS: &[(&str, &str)] = &[
+    ("config", "What a kernel is configured to be"),
+    ("fragment", "Fragments out of what exists"),
+    ("runs", "What ran, how it ended, and its log"),
+];
 
 /// Every verb, in the order of help.
 pub static VERBS: &[&Verb] = &[
     &super::quickstart::VERB,
     &super::init::VERB,
     &super::check::VERB,
+    &super::config::CHECK,
+    &super::config::EDIT,
+    &super::config::EXPORT,
+    &super::fragment::FROM,
     &super::resolve::VERB,
     &super::fetch::VERB,
     &super::build::VERB,

@@ -9,6 +9,7 @@
 
 mod collateral;
 mod definitions;
+mod derive;
 mod directive;
 mod drift;
 mod finding;
@@ -27,6 +28,7 @@ mod scan;
 pub use definitions::{
     Choice, Conditional, Definition, Definitions, DefinitionsError, Site, Symbol, Type, symbols_in,
 };
+pub use derive::{Derived, derive};
 pub use finding::{
     DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Term, Why,
 };

@@ -29,6 +29,14 @@ pub struct ConfigCheck {
     pub directory: Utf8PathBuf,
 }
 
+/// A configuration that was tried, and the lock that keeps others from its directory.
+pub(super) struct Trial {
+    pub(super) lock: Lock,
+    pub(super) configured: Configured,
+    pub(super) directory: Utf8PathBuf,
+    pub(super) exclusive: files::Lock,
+}
+
 impl Session<'_> {
     /// Checks a pipeline's configuration as its files are now, on the locked source and base.
     ///
@@ -39,14 +47,38 @@ impl Session<'_> {
         pipeline: &Loaded,
         output: Option<&Utf8Path>,
     ) -> Result<ConfigCheck, Failure> {
+        let Trial {
+            lock,
+            configured,
+            directory,
+            exclusive: _exclusive,
+        } = self.trial(pipeline, "config check")?;
+        let output = output.unwrap_or(&directory).to_owned();
+        files::create_dir_all(&output)?;
+        keep_report(&configured, &output)?;
+        let Configured {
+            base_alone, report, ..
+        } = configured;
+        Ok(ConfigCheck {
+            pipeline: pipeline.name().to_owned(),
+            lock,
+            base_alone,
+            report,
+            directory: output,
+        })
+    }
+
+    /// A pipeline's configuration as its files are now, in a place of its own that nobody else uses
+    /// meanwhile.
+    pub(super) fn trial(&self, pipeline: &Loaded, verb: &str) -> Result<Trial, Failure> {
         let name = pipeline.name();
-        let purpose = format!("config check {name}");
+        let purpose = format!("{verb} {name}");
         let directory = self
             .workspace
             .dot_kiln()
             .join("work")
             .join(format!("{name}.config"));
-        let _exclusive = self.exclusive(
+        let exclusive = self.exclusive(
             &format!("{name}.config"),
             &purpose,
             Wait::UpTo(std::time::Duration::from_mins(30)),
@@ -60,18 +92,11 @@ impl Session<'_> {
             None => self.current_lock(pipeline, Options::default())?,
         };
         let configured = self.configured(pipeline, &lock, &directory, Select::Configuration)?;
-        let output = output.unwrap_or(&directory).to_owned();
-        files::create_dir_all(&output)?;
-        keep_report(&configured, &output)?;
-        let Configured {
-            base_alone, report, ..
-        } = configured;
-        Ok(ConfigCheck {
-            pipeline: name.to_owned(),
+        Ok(Trial {
             lock,
-            base_alone,
-            report,
-            directory: output,
+            configured,
+            directory,
+            exclusive,
         })
     }
 

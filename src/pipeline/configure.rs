@@ -35,6 +35,8 @@ pub struct Configured {
     pub base_alone: DotConfig,
     /// The guard's answer, which holds the resolved configuration.
     pub report: GuardReport,
+    /// What the tree defines.
+    pub definitions: Definitions,
     /// The tree's makefiles, with the resolved configuration in place.
     pub kbuild: Kbuild,
 }
@@ -114,6 +116,7 @@ impl Session<'_> {
             base,
             base_alone,
             report,
+            definitions,
             kbuild,
         })
     }

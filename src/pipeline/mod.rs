@@ -5,6 +5,7 @@ pub mod build;
 pub mod check;
 pub mod check_config;
 pub mod configure;
+pub mod draft;
 pub mod embedded;
 pub mod locked;
 pub mod needs;

@@ -113,9 +113,9 @@ const BREAKAGES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "collateral/lts.yaml",
-        "allow: []",
-        "allow: [{symbols: [A], cause: B}]",
-        "collateral/lts.yaml:4:9: allow.0: missing key `why`",
+        "cause: HARDLOCKUP_DETECTOR_PREFER_BUDDY",
+        "caus: HARDLOCKUP_DETECTOR_PREFER_BUDDY",
+        "collateral/lts.yaml:6:5: allow.0: unknown key `caus`; did you mean `cause`?",
     ),
     (
         "config-fragments/boot-gate.config",
