@@ -19,18 +19,21 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How much of an error's output is shown.
 const TAIL_LINES: usize = 20;
 
-/// Makes the kernel kill the child when this process dies, however it dies. The form is the one
-/// that the spawning library calls back.
+/// Makes the kernel kill the child when this process dies, however it dies, and gives it the usual
+/// umask: the caller's would show in the modes of packaged files. The form is the one that the
+/// spawning library calls back.
 #[expect(clippy::unnecessary_wraps, reason = "a callback")]
 pub(super) fn bind_life(command: &mut std::process::Command) -> io::Result<()> {
-    let die_with_us =
-        || rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into);
+    let die_with_us = || {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
+    };
     #[expect(
         unsafe_code,
         reason = "the standard library offers no safe way to set it"
     )]
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; this is one prctl
-    // system call without allocation.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two system
+    // calls without allocation.
     unsafe {
         command.pre_exec(die_with_us);
     }

@@ -5,6 +5,7 @@
 //! as text with the warnings it printed, and judged elsewhere.
 
 use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -152,6 +153,7 @@ impl Kbuild {
         let out = dir.join(OUT);
         for directory in [out.clone(), out.join(TREE)] {
             files::create_dir_all(&directory)?;
+            open_to_all(&directory)?;
             setup.isolation.own(&directory)?;
         }
         let inside = Places::sandboxed();
@@ -386,6 +388,17 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, FileError> {
     camino::absolute_utf8(path).map_err(|source| FileError::Io {
         action: "find the absolute path of",
         path: path.to_owned(),
+        source,
+    })
+}
+
+/// Mode 0755 whatever the caller's umask: the sandbox enters the directory as root without root's
+/// capabilities, before it becomes the directory's owner.
+fn open_to_all(directory: &Utf8Path) -> Result<(), FileError> {
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory, mode).map_err(|source| FileError::Io {
+        action: "change the mode of",
+        path: directory.to_owned(),
         source,
     })
 }

@@ -23,13 +23,17 @@ use crate::support::fake_kernel::{EPOCH, FakeKernel, guarded};
 use crate::support::{Case, Env, Outcome, Stop, fail, skip};
 
 /// What this program can be as a child of these tests.
-pub const PARTS: &[Part] = &[("kbuild-slow", build_slowly)];
+pub const PARTS: &[Part] = &[("kbuild-slow", build_slowly), ("kbuild-umask", tell_umask)];
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("kbuild::tree_answers", tree_answers),
         Case::new("kbuild::surroundings_are_fixed", surroundings_are_fixed),
+        Case::new(
+            "kbuild::umask_of_the_caller_does_not_leak",
+            umask_does_not_leak,
+        ),
         Case::new("kbuild::without_a_sandbox", without_a_sandbox),
         Case::new("kbuild::links_are_not_followed", links_are_not_followed),
         Case::new("kbuild::release_must_be_exact", release_must_be_exact),
@@ -134,6 +138,34 @@ fn surroundings_are_fixed() -> Outcome {
         !env.path("linux/touched").exists(),
         "the source was written to"
     );
+    Ok(())
+}
+
+/// The child: says the umask of a program in the surroundings of a build.
+fn tell_umask(arguments: &[String]) -> ExitCode {
+    let run = || -> Result<String, Stop> {
+        let kernel = FakeKernel::at(Utf8Path::new(&arguments[0]), Isolation::probe()?);
+        let shell = Tool::find("sh")?;
+        let output = kernel
+            .kbuild()?
+            .program(&shell)
+            .args(["-c", "umask"])
+            .capture()?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    };
+    child::say(&run().unwrap_or_else(|stop| format!("{stop:?}")));
+    ExitCode::SUCCESS
+}
+
+/// It would show in the modes of the packages' files.
+fn umask_does_not_leak() -> Outcome {
+    sandboxed()?;
+    let env = Env::new()?;
+    let _written = FakeKernel::new(&env, Isolation::probe()?)?;
+    let narrow = ["/bin/sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let workspace = env.workspace();
+    let ran = child::start_through(&env, &narrow, "kbuild-umask", &[workspace.as_str()])?.wait()?;
+    assert_eq!(ran.stdout.trim(), "0022", "{}", ran.stderr);
     Ok(())
 }
 
