@@ -33,6 +33,7 @@ mod support;
 // One line a module, sorted; the same in `all` below.
 mod acquire;
 mod architecture;
+mod boot;
 mod cli;
 mod command;
 mod debian;
@@ -66,6 +67,7 @@ fn all() -> Vec<Case> {
     cases.extend(acquire::cases());
     cases.extend(architecture::cases());
     cases.extend(cli::cases());
+    cases.extend(boot::cases());
     cases.extend(command::cases());
     cases.extend(debian::cases());
     cases.extend(dependencies::cases());

@@ -4,6 +4,7 @@ pub mod case;
 pub mod child;
 pub mod env;
 pub mod fake_kernel;
+pub mod guest;
 pub mod keys;
 pub mod linux;
 pub mod mirror;
