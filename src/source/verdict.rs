@@ -398,7 +398,7 @@ fn signer(signature: &Signature, key: &ValidErasedKeyAmalgamation<'_, PublicPart
 
 /// The library's fingerprint as kiln's. The library's are of version 4 or 6: no other version
 /// passes its parser as a key.
-fn fingerprint(found: &openpgp::Fingerprint) -> Fingerprint {
+pub(in crate::source) fn fingerprint(found: &openpgp::Fingerprint) -> Fingerprint {
     found
         .to_hex()
         .parse()
@@ -459,7 +459,7 @@ fn unbound(signature: &Signature, cert: &Cert, error: &dyn std::fmt::Display) ->
 }
 
 /// Whether the stock policy rejects the hash today.
-fn is_weak(signature: &Signature) -> bool {
+pub(in crate::source) fn is_weak(signature: &Signature) -> bool {
     matches!(
         signature.hash_algo(),
         HashAlgorithm::MD5 | HashAlgorithm::SHA1 | HashAlgorithm::RipeMD

@@ -11,7 +11,7 @@ use sequoia_openpgp as openpgp;
 use openpgp::Packet;
 use openpgp::cert::Cert;
 use openpgp::crypto::KeyPair;
-use openpgp::packet::key::{Key4, PrimaryRole, SecretParts, SubordinateRole};
+use openpgp::packet::key::{Key4, PrimaryRole, PublicParts, SecretParts, SubordinateRole};
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::{Key, Signature, UserID};
 use openpgp::serialize::stream::{Message, Signer};
@@ -154,45 +154,62 @@ impl Plan {
         }
         let mut signing = signer.clone();
         if let Some((binding, answer)) = self.subkey {
-            let mut subkey: Key4<SecretParts, SubordinateRole> =
-                Key4::generate_ecc(true, Curve::Ed25519)?;
-            subkey.set_creation_time(created)?;
-            let subkey: Key<SecretParts, SubordinateRole> = subkey.into();
-            signing = subkey.clone().into_keypair()?;
-            let answer = SignatureBuilder::new(SignatureType::PrimaryKeyBinding)
-                .set_hash_algo(answer)
-                .set_signature_creation_time(created)?
-                .sign_primary_key_binding(
-                    &mut signing,
-                    primary.parts_as_public(),
-                    subkey.parts_as_public(),
-                )?;
-            let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
-                .set_hash_algo(binding)
-                .set_signature_creation_time(created)?
-                .set_key_flags(KeyFlags::empty().set_signing())?
-                .set_embedded_signature(answer)?
-                .sign_subkey_binding(
-                    &mut signer,
-                    primary.parts_as_public(),
-                    subkey.parts_as_public(),
-                )?;
-            packets.extend([subkey.into(), binding.into()]);
+            let (parts, pair) = signing_subkey(
+                primary.parts_as_public(),
+                &mut signer,
+                created,
+                (binding, answer),
+            )?;
+            signing = pair;
+            packets.extend(parts);
         }
         let mut cert = Cert::from_packets(packets.into_iter())?;
         if let Some((how, at)) = self.revoked {
-            let reason = match how {
-                Revoked::Hard => ReasonForRevocation::KeyCompromised,
-                Revoked::Soft => ReasonForRevocation::KeyRetired,
-            };
-            let revocation = SignatureBuilder::new(SignatureType::KeyRevocation)
-                .set_signature_creation_time(time(at))?
-                .set_reason_for_revocation(reason, b"made for a test")?
-                .sign_direct_key(&mut signer, primary.parts_as_public())?;
+            let revocation = revocation(primary.parts_as_public(), &mut signer, how, at)?;
             cert = cert.insert_packets([revocation])?.0;
         }
         Ok(TestKey { cert, signing })
     }
+}
+
+/// A subkey and its binding with the first hash, which holds its answer with the second.
+fn signing_subkey(
+    primary: &Key<PublicParts, PrimaryRole>,
+    signer: &mut KeyPair,
+    created: SystemTime,
+    (binding, answer): (Hash, Hash),
+) -> openpgp::Result<([Packet; 2], KeyPair)> {
+    let mut subkey: Key4<SecretParts, SubordinateRole> = Key4::generate_ecc(true, Curve::Ed25519)?;
+    subkey.set_creation_time(created)?;
+    let subkey: Key<SecretParts, SubordinateRole> = subkey.into();
+    let mut pair = subkey.clone().into_keypair()?;
+    let answer = SignatureBuilder::new(SignatureType::PrimaryKeyBinding)
+        .set_hash_algo(answer)
+        .set_signature_creation_time(created)?
+        .sign_primary_key_binding(&mut pair, primary, subkey.parts_as_public())?;
+    let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+        .set_hash_algo(binding)
+        .set_signature_creation_time(created)?
+        .set_key_flags(KeyFlags::empty().set_signing())?
+        .set_embedded_signature(answer)?
+        .sign_subkey_binding(signer, primary, subkey.parts_as_public())?;
+    Ok(([subkey.into(), binding.into()], pair))
+}
+
+fn revocation(
+    primary: &Key<PublicParts, PrimaryRole>,
+    signer: &mut KeyPair,
+    how: Revoked,
+    at: u64,
+) -> openpgp::Result<Signature> {
+    let reason = match how {
+        Revoked::Hard => ReasonForRevocation::KeyCompromised,
+        Revoked::Soft => ReasonForRevocation::KeyRetired,
+    };
+    SignatureBuilder::new(SignatureType::KeyRevocation)
+        .set_signature_creation_time(time(at))?
+        .set_reason_for_revocation(reason, b"made for a test")?
+        .sign_direct_key(signer, primary)
 }
 
 /// A certificate with its secrets.
@@ -241,6 +258,64 @@ impl TestKey {
     pub fn armored_secret(&self) -> String {
         let bytes = self.cert.as_tsk().armored().to_vec().expect("armor");
         String::from_utf8(bytes).expect("armor is ASCII")
+    }
+
+    fn certifier(&self) -> openpgp::Result<KeyPair> {
+        let primary = self.cert.primary_key().key().clone();
+        primary.parts_into_secret()?.into_keypair()
+    }
+
+    fn with(&self, packets: Vec<Packet>) -> openpgp::Result<Self> {
+        Ok(Self {
+            cert: self.cert.clone().insert_packets(packets)?.0,
+            signing: self.signing.clone(),
+        })
+    }
+
+    /// The same certificate with one more self-signature on its user id.
+    pub fn certify_again(&self, hash: Hash, at: u64) -> Self {
+        let make = || -> openpgp::Result<Self> {
+            let user = self
+                .cert
+                .userids()
+                .next()
+                .expect("a user id")
+                .userid()
+                .clone();
+            let binding = SignatureBuilder::new(SignatureType::PositiveCertification)
+                .set_hash_algo(hash)
+                .set_signature_creation_time(time(at))?
+                .set_key_flags(KeyFlags::empty().set_certification().set_signing())?
+                .sign_userid_binding(&mut self.certifier()?, None, &user)?;
+            self.with(vec![user.into(), binding.into()])
+        };
+        make().expect("a test certificate")
+    }
+
+    /// The same certificate with one more subkey, which signs.
+    pub fn add_signing_subkey(&self, binding: Hash, answer: Hash) -> Self {
+        let make = || -> openpgp::Result<Self> {
+            let primary = self.cert.primary_key().key().clone();
+            let (packets, _) = signing_subkey(
+                primary.parts_as_public(),
+                &mut self.certifier()?,
+                time(CREATED),
+                (binding, answer),
+            )?;
+            self.with(packets.into())
+        };
+        make().expect("a test certificate")
+    }
+
+    /// The same certificate, revoked.
+    pub fn revoke(&self, how: Revoked, at: u64) -> Self {
+        let make = || -> openpgp::Result<Self> {
+            let primary = self.cert.primary_key().key().clone();
+            let revocation =
+                revocation(primary.parts_as_public(), &mut self.certifier()?, how, at)?;
+            self.with(vec![revocation.into()])
+        };
+        make().expect("a test certificate")
     }
 
     /// A detached signature packet.

@@ -106,6 +106,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
             "src/source/signature.rs",
             "src/source/verdict.rs",
             "src/source/keys.rs",
+            "src/source/refresh.rs",
         ],
     ),
     ("serde_yaml", &["src/spec/yaml.rs"]),
