@@ -11,6 +11,7 @@ mod doctor;
 mod fetch;
 mod fragment;
 mod init;
+mod keys;
 mod man;
 mod quickstart;
 mod resolve;

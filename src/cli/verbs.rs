@@ -51,6 +51,10 @@ pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 pub const NOUNS: &[(&str, &str)] = &[
     ("config", "What a kernel is configured to be"),
     ("fragment", "Fragments out of what exists"),
+    (
+        "keys",
+        "The pinned certificates, their state, and newer copies",
+    ),
     ("runs", "What ran, how it ended, and its log"),
 ];
 
@@ -66,6 +70,8 @@ pub static VERBS: &[&Verb] = &[
     &super::resolve::VERB,
     &super::fetch::VERB,
     &super::build::VERB,
+    &super::keys::LINT,
+    &super::keys::REFRESH,
     &super::runs::LIST,
     &super::runs::SHOW,
     &super::runs::LOG,
