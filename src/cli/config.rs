@@ -60,7 +60,7 @@ pub(super) static CHECK: Verb = Verb {
 
 pub(super) static EDIT: Verb = Verb {
     path: &["config", "edit"],
-    summary: "Change a pipeline's configuration in menuconfig, and keep the change as a fragment",
+    summary: "Change a configuration in menuconfig and keep the change as a fragment",
     detail: "Starts the kernel's own `menuconfig` on the resolved config. What you change there and \
              save becomes a new fragment; add its name to the pipeline's fragments, and the guard \
              judges it from then on.",

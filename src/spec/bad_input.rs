@@ -225,7 +225,7 @@ fn pipeline_values() {
             (
                 "root: host",
                 "root: debian-12",
-                "f.yaml:14:30: build.root: expected `host`, found `debian-12`",
+                "f.yaml:14:29: build.root: expected `host`, found `debian-12`",
             ),
             (
                 "arch: x86_64",
