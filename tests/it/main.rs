@@ -45,6 +45,7 @@ mod harness;
 mod kbuild;
 mod kconfig;
 mod mission;
+mod quickstart;
 mod real_release;
 mod releases;
 mod robust;
@@ -76,6 +77,7 @@ fn all() -> Vec<Case> {
     cases.extend(files::cases());
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
+    cases.extend(quickstart::cases());
     cases.extend(real_release::cases());
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
