@@ -34,10 +34,10 @@ pub(super) static CHECK: Verb = Verb {
     summary: "Let the guard judge a pipeline's configuration, without compiling",
     detail: "Lays the fragments over the base config, runs the kernel's own `olddefconfig`, and \
              compares what was asked with what came out: requests, collateral, drift. Uses the \
-             locked source and base, and the fragments as they are now; no lock is written for \
-             them, so trying a line costs nothing. The report, the merged and the resolved config \
+             locked source and base, and the fragments as they are now, without writing a lock for \
+             them. A pipeline that has no lock yet is resolved first. The report, the merged and the resolved config \
              and the changes against the base alone are kept as files.",
-    writes: false,
+    writes: true,
     formats: TEXT_AND_JSON,
     exits: EXITS,
     examples: &[

@@ -49,6 +49,20 @@ fn request(change: &Change, wanted: &DotConfig, definitions: &Definitions) -> Op
 }
 
 impl Derived {
+    /// Adds the lines of `more` that are new; whether there were any. The order stays that of
+    /// `wanted`.
+    pub fn extend(&mut self, more: Self, wanted: &DotConfig) -> bool {
+        let before = self.lines.len();
+        for (symbol, value) in more.lines {
+            if !self.lines.iter().any(|(known, _)| *known == symbol) {
+                self.lines.push((symbol, value));
+            }
+        }
+        self.lines.sort_by_key(|(symbol, _)| wanted.line_of(symbol));
+        self.following = more.following;
+        self.lines.len() > before
+    }
+
     /// The fragment's text. Where `earlier` asks for another value of a symbol, the line says
     /// that it overrides.
     pub fn text(&self, header: &str, earlier: &[Request]) -> String {
@@ -126,6 +140,19 @@ mod tests {
     #[test]
     fn what_the_tree_does_not_have_is_not_asked_for() {
         assert_eq!(text("", "CONFIG_ELSEWHERE=y\n"), "");
+    }
+
+    #[test]
+    fn what_comes_up_on_the_way_is_asked_for_next() {
+        // A makes B visible, whose default is y; wanted is A without B.
+        let wanted = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_HIDDEN=y\n";
+        let mut first = derived("# CONFIG_A is not set\n", wanted);
+        assert_eq!(first.text("", &[]), "CONFIG_A=y\n");
+        let result = "CONFIG_A=y\nCONFIG_B=y\nCONFIG_HIDDEN=y\n";
+        let wanted_config = DotConfig::parse(wanted);
+        assert!(first.extend(derived(result, wanted), &wanted_config));
+        assert_eq!(first.text("", &[]), "CONFIG_A=y\n# CONFIG_B is not set\n");
+        assert!(!first.extend(derived(wanted, wanted), &wanted_config));
     }
 
     #[test]

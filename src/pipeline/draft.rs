@@ -14,6 +14,9 @@ use crate::kconfig::{Derived, derive};
 /// Largest configuration that is read, in bytes; the longest of a distribution has 300 kB.
 const LIMIT: u64 = 4 << 20;
 
+/// Most rounds of asking for what the last round brought up: chains of defaults are short.
+const ROUNDS: usize = 12;
+
 /// What `menuconfig` is compiled against.
 const CURSES: &str = "/usr/include/ncurses.h";
 
@@ -88,21 +91,30 @@ impl Session<'_> {
         let wanted = DotConfig::parse(files::read_text(wanted, LIMIT)?);
         let trial = self.trial(pipeline, "fragment from")?;
         let tried = &trial.configured;
-        let derived = derive(&tried.base_alone, &wanted, &tried.definitions);
         let series = trial.lock.inputs.version.series;
         let header = format!(
             "From {shown}, against the base of {} on {series}.",
             pipeline.name()
         );
-        let text = derived.text(&header, &[]);
-        // Tried before it is offered: the base with these lines, through the same tree.
-        let merged = format!("{}\n{text}", tried.base_alone.text());
-        let result = DotConfig::parse(tried.kbuild.olddefconfig(&merged)?.text);
-        Ok(Draft {
-            asked: derived.lines.len(),
-            remaining: result.diff(&wanted),
-            text,
-        })
+        let mut derived = derive(&tried.base_alone, &wanted, &tried.definitions);
+        // Tried before it is offered: the base with these lines, through the same tree. What a
+        // line makes visible may come up with a default that is not wanted, and is asked for next.
+        for _ in 0..ROUNDS {
+            let text = derived.text(&header, &[]);
+            let merged = format!("{}\n{text}", tried.base_alone.text());
+            let result = DotConfig::parse(tried.kbuild.olddefconfig(&merged)?.text);
+            let more = derive(&result, &wanted, &tried.definitions);
+            if !derived.extend(more, &wanted) {
+                return Ok(Draft {
+                    asked: derived.lines.len(),
+                    remaining: result.diff(&wanted),
+                    text,
+                });
+            }
+        }
+        Err(Failure::unexpected(format!(
+            "{shown} was not reached in {ROUNDS} rounds, each of which asked for more"
+        )))
     }
 
     /// Lets a person change the configuration of a pipeline, and derives what was changed.
