@@ -197,7 +197,7 @@ fn script(inputs: &Inputs, file: &Utf8Path) -> Run {
     run.step("verify", || sh(&inputs.dir, &verify));
     sh(&inputs.dir, "mkdir script");
     run.step("unpack", || {
-        sh(&inputs.dir, &format!("tar -C script -xf {file}"))
+        sh(&inputs.dir, &format!("tar -C script -xf {file}"));
     });
     files::remove_dir_all(&inputs.dir.join("script")).unwrap();
     run

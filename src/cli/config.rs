@@ -151,7 +151,7 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
             report: &checked.report,
             verbose: context.verbose(),
         },
-        checked: &checked,
+        outcome: &checked,
         changes: &changes,
     };
     context.answer(&answer)?;
@@ -190,7 +190,7 @@ fn diff(changes: &[Change]) -> String {
 /// The guard's answer, and where the files are.
 struct Checked<'a> {
     guarded: Guarded<'a>,
-    checked: &'a ConfigCheck,
+    outcome: &'a ConfigCheck,
     changes: &'a [Change],
 }
 
@@ -200,15 +200,15 @@ impl Answer for Checked<'_> {
             "{}  {} symbols differ from the base alone\n  report, configs and changes: {}\n",
             self.guarded.text(style),
             self.changes.len(),
-            self.checked.directory
+            self.outcome.directory
         )
     }
 
     fn json(&self) -> Value {
         let mut document = self.guarded.json();
         document["changes"] = json!(self.changes);
-        document["directory"] = json!(self.checked.directory);
-        document["release"] = json!(self.checked.lock.inputs.version);
+        document["directory"] = json!(self.outcome.directory);
+        document["release"] = json!(self.outcome.lock.inputs.version);
         document
     }
 }

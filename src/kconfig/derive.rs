@@ -160,7 +160,7 @@ mod tests {
         let series = "6.12".parse().unwrap();
         let first = Fragment::parse("first.config", "CONFIG_A=y\nCONFIG_SIZE=1\n").unwrap();
         let base = DotConfig::parse("");
-        let merged = merge(&base, &[first.clone()], &[], series).unwrap();
+        let merged = merge(&base, std::slice::from_ref(&first), &[], series).unwrap();
         let derived = derived("CONFIG_A=y\nCONFIG_SIZE=1\n", "CONFIG_A=y\nCONFIG_SIZE=2\n");
         let text = derived.text("by hand", &merged.requests);
         assert_eq!(

@@ -108,7 +108,7 @@ impl Session<'_> {
             &manifest.release,
             &config,
             &options,
-            &directory,
+            directory,
         )?;
         let took = booted.timeline.last().map_or(Duration::ZERO, |(_, at)| *at);
         progress.done(

@@ -42,7 +42,6 @@ mod test_keys;
 mod test_tar;
 #[cfg(test)]
 #[expect(
-    dead_code,
     unreachable_pub,
     reason = "shared with the integration tests, which use the rest"
 )]

@@ -122,6 +122,7 @@ fn pipeline_keys() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn pipeline_values() {
     holds(
         PIPELINE,
