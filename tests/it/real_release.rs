@@ -72,18 +72,13 @@ fn lts_from_a_mirror() -> Outcome {
         .exits(11)?
         .warns("NR_CPUS")?
         .warns("config-fragments/latency.config:")?;
-    let left: Vec<String> = env
-        .listing()?
-        .into_iter()
-        .filter(|path| {
-            path.ends_with(".deb") || path.ends_with("manifest.json") || path.ends_with(".o")
-        })
-        .collect();
+    let product = |path: &Utf8Path| {
+        matches!(path.extension(), Some("deb" | "o")) || path.file_name() == Some("manifest.json")
+    };
+    let listing = env.listing()?;
+    let left = listing.iter().filter(|path| product(Utf8Path::new(path)));
     // `conf` itself is compiled; nothing of the kernel is.
-    let kernel: Vec<&String> = left
-        .iter()
-        .filter(|path| !path.contains("/scripts/"))
-        .collect();
+    let kernel: Vec<&String> = left.filter(|path| !path.contains("/scripts/")).collect();
     assert!(kernel.is_empty(), "a blocked build left {kernel:?}");
     Ok(())
 }
