@@ -8,10 +8,10 @@ use super::context::Context;
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use super::work::Work;
-use crate::dotconfig::{self, Change, DotConfig};
+use crate::dotconfig;
 use crate::failure::{Exit, Failure};
 use crate::files;
-use crate::kconfig;
+use crate::kconfig::{self, Changed, Class};
 use crate::kernel::Series;
 use crate::pipeline::check_config::ConfigCheck;
 use crate::pipeline::draft::DraftError;
@@ -34,10 +34,10 @@ pub(super) static CHECK: Verb = Verb {
     summary: "Let the guard judge a pipeline's configuration, without compiling",
     detail: "Lays the fragments over the base config, runs the kernel's own `olddefconfig`, and \
              compares what was asked with what came out: requests, collateral, drift. Uses the \
-             locked source and base, and the fragments as they are now, without writing a lock for \
-             them. A pipeline that has no lock yet is resolved first. The report, the merged and the resolved config \
+             locked source and base, and the fragments as they are now; no lock is written for \
+             them, so trying a line costs nothing. The report, the merged and the resolved config \
              and the changes against the base alone are kept as files.",
-    writes: true,
+    writes: false,
     formats: TEXT_AND_JSON,
     exits: EXITS,
     examples: &[
@@ -85,7 +85,7 @@ pub(super) static EXPORT: Verb = Verb {
     path: &["config", "export"],
     summary: "Print what a pipeline asks for as one plain fragment",
     detail: "For the kernel's own tools, such as scripts/kconfig/merge_config.sh: the lines that a \
-             series gets, in the order of merging, without kiln's directives.",
+             series gets, in the order of merging, with place and reason as comments.",
     writes: false,
     formats: TEXT_AND_JSON,
     exits: &[Exit::Guard],
@@ -142,9 +142,8 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
         .as_ref()
         .map(|dir| context.start().join(dir));
     let checked = session.check_config(&pipeline, output.as_deref())?;
-    let changes = checked.base_alone.diff(checked.report.config());
     let path = checked.directory.join("changes.diff");
-    files::write(&path, diff(&changes).as_bytes())?;
+    files::write(&path, diff(&checked).as_bytes())?;
     let answer = Checked {
         guarded: Guarded {
             pipeline: &checked.pipeline,
@@ -152,7 +151,6 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
             verbose: context.verbose(),
         },
         outcome: &checked,
-        changes: &changes,
     };
     context.answer(&answer)?;
     if checked.report.passes() {
@@ -172,41 +170,60 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
     })
 }
 
-/// The changes as `-` and `+` lines.
-fn diff(changes: &[Change]) -> String {
-    let mut out = String::from("--- the base alone\n+++ resolved\n");
-    for Change { symbol, from, to } in changes {
-        for (mark, value) in [('-', from), ('+', to)] {
-            if let Some(value) = value {
-                out.push(mark);
-                out.push_str(&dotconfig::line(symbol, value));
-                out.push('\n');
+/// The changes as `-` and `+` lines, by whose doing they are.
+fn diff(checked: &ConfigCheck) -> String {
+    let mut lines = vec!["--- the base alone".to_owned(), "+++ resolved".to_owned()];
+    for (class, heading) in CLASSES {
+        let changes = checked.report.changes.iter();
+        let mut changes = changes.filter(|change| change.class == class).peekable();
+        if changes.peek().is_some() {
+            lines.push(format!("@@ {heading} @@"));
+        }
+        for Changed { symbol, .. } in changes {
+            let before = checked.base_alone.value(symbol);
+            let after = checked.report.config().value(symbol);
+            for (mark, value) in [('-', before), ('+', after)] {
+                lines
+                    .extend(value.map(|value| format!("{mark}{}", dotconfig::line(symbol, value))));
             }
         }
     }
-    out
+    lines.push(String::new());
+    lines.join("\n")
 }
+
+/// Whose doing a change is, in words.
+const CLASSES: [(Class, &str); 3] = [
+    (Class::Asked, "asked for"),
+    (Class::Derived, "derived from that"),
+    (Class::Beside, "beside that"),
+];
 
 /// The guard's answer, and where the files are.
 struct Checked<'a> {
     guarded: Guarded<'a>,
     outcome: &'a ConfigCheck,
-    changes: &'a [Change],
 }
 
 impl Answer for Checked<'_> {
     fn text(&self, style: Style) -> String {
+        let changes = &self.outcome.report.changes;
+        let counts = CLASSES.map(|(class, words)| {
+            let count = changes.iter().filter(|change| change.class == class);
+            format!("{} {words}", count.count())
+        });
         format!(
-            "{}  {} symbols differ from the base alone\n  report, configs and changes: {}\n",
+            "{}  {} symbols differ from the base alone: {}\n  report, configs and changes: {}\n",
             self.guarded.text(style),
-            self.changes.len(),
+            changes.len(),
+            counts.join(", "),
             self.outcome.directory
         )
     }
 
     fn json(&self) -> Value {
         let mut document = self.guarded.json();
-        document["changes"] = json!(self.changes);
+        document["changes"] = json!(self.outcome.report.changes);
         document["directory"] = json!(self.outcome.directory);
         document["release"] = json!(self.outcome.lock.inputs.version);
         document
@@ -218,16 +235,9 @@ fn export(context: &Context, arguments: &ExportArguments) -> Result<Exit, Failur
     let pipeline = workspace.pipeline(&arguments.pipeline)?;
     let fragments = workspace.fragments_of(&pipeline)?;
     let series = arguments.series.unwrap_or(pipeline.spec.series.value);
-    let merged = kconfig::merge(&DotConfig::parse(""), &fragments, &[], series)?;
-    let files: Vec<&str> = fragments.iter().map(|f| &*f.file).collect();
     context.answer(&Text {
         schema: "kiln.config-export/1",
-        text: format!(
-            "# What {} asks for on {series}, from {}.\n{}",
-            pipeline.name(),
-            files.join(", "),
-            merged.text()
-        ),
+        text: kconfig::export(&fragments, series)?,
     })?;
     Ok(Exit::Ok)
 }

@@ -33,18 +33,16 @@ pub(super) fn find(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [bool]) -> Finding {
-    let on = |value: &Option<Value>| matches!(value, Some(Value::Yes | Value::Module));
-    let lost = on(&change.from) && !on(&change.to);
     let security = evidence.facts.security(&change.symbol);
     let causes = graph.causes(&change.symbol);
     let (severity, kind) = match graph.sibling(&change.symbol) {
-        Some(by) if lost && security.is_none() => (Severity::Note, Kind::SiblingOff { by }),
+        Some(by) if lost(change) && security.is_none() => (Severity::Note, Kind::SiblingOff { by }),
         _ => {
             let allowed = allowance(evidence, graph, &change.symbol, &causes, used);
             let severity = if allowed.is_some() {
                 Severity::Note
             } else {
-                weight(evidence, change, lost, security.is_some())
+                weight(evidence, change, !causes.is_empty(), security.is_some())
             };
             let kind = Kind::Collateral {
                 security,
@@ -62,7 +60,7 @@ fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [
 }
 
 /// How much a change weighs that no one allowed.
-fn weight(evidence: &Evidence<'_>, change: &Change, lost: bool, security: bool) -> Severity {
+fn weight(evidence: &Evidence<'_>, change: &Change, caused: bool, security: bool) -> Severity {
     // Without a line in the base it came into being with its default, because a request made it
     // visible: nothing that was there has changed.
     let appeared = evidence.base_alone.line_of(&change.symbol).is_none();
@@ -70,15 +68,23 @@ fn weight(evidence: &Evidence<'_>, change: &Change, lost: bool, security: bool) 
     // of those changed is listed itself.
     let known = evidence.definitions.symbol(&change.symbol);
     let follows = known.is_some_and(|known| !known.has_prompt());
-    if security && !appeared {
-        Severity::Block
-    } else if !security && (appeared || follows) {
-        Severity::Note
-    } else if !security && lost {
-        Severity::Block
-    } else {
-        Severity::Warn
+    // On because a request selects it, or needs it.
+    let gained = caused && !is_on(change.from.as_ref()) && is_on(change.to.as_ref());
+    match security {
+        true if appeared => Severity::Warn,
+        true => Severity::Block,
+        false if appeared || follows || gained => Severity::Note,
+        false if lost(change) => Severity::Block,
+        false => Severity::Warn,
     }
+}
+
+fn is_on(value: Option<&Value>) -> bool {
+    matches!(value, Some(Value::Yes | Value::Module))
+}
+
+fn lost(change: &Change) -> bool {
+    is_on(change.from.as_ref()) && !is_on(change.to.as_ref())
 }
 
 /// The reason why the pipeline accepts the change.

@@ -8,13 +8,14 @@
 use jiff::civil::Date;
 use serde::Serialize;
 
+use super::change::Changed;
 use super::definitions::Definitions;
 use super::finding::{Finding, Kind, Severity};
 use super::guarded::GuardedConfig;
 use super::known::Facts;
 use super::merge::{Input, Merged, Overridden};
 use super::request::Request;
-use super::{collateral, drift, judge};
+use super::{change, collateral, drift, judge};
 use crate::digest::Sha256;
 use crate::dotconfig::{DotConfig, ProblemKind};
 use crate::failure::{Diagnose, Exit};
@@ -83,6 +84,8 @@ pub struct GuardReport {
     pub findings: Vec<Finding>,
     /// Requests that a later fragment took back.
     pub overridden: Vec<Overridden>,
+    /// Everything that differs from the base run alone.
+    pub changes: Vec<Changed>,
     #[serde(skip)]
     config: DotConfig,
     #[serde(skip)]
@@ -184,6 +187,12 @@ pub fn guard(evidence: &Evidence<'_>) -> GuardReport {
         met,
         findings,
         overridden: merged.overridden.clone(),
+        changes: change::against(
+            evidence.base_alone,
+            evidence.resolved,
+            merged,
+            evidence.definitions,
+        ),
         config: evidence.resolved.clone(),
         requests: merged.requests.clone(),
     }

@@ -69,7 +69,9 @@ fn holds(evidence: &Evidence<'_>, request: &Request, findings: &mut Vec<Finding>
     let before = evidence.base_alone.value(&request.symbol);
     if request.source == Source::Fragment
         && !request.wanted.accepts(before)
-        && let Some(reason) = evidence.facts.security(&request.symbol)
+        && let Some(reason) = evidence
+            .facts
+            .weakened(&request.symbol, &request.wanted.value)
     {
         let kind = Kind::SecurityAsked { reason };
         let mut finding = about(evidence, request, Severity::Warn, kind);

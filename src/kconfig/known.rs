@@ -35,6 +35,20 @@ pub struct Row {
     pub text: String,
     /// Where it can be checked.
     pub source: String,
+    /// Which side is the weaker one, where that matters.
+    #[serde(default)]
+    pub weaker: Side,
+}
+
+/// A side of an option.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// `y` or `m`.
+    On,
+    /// Not set.
+    #[default]
+    Off,
 }
 
 impl Row {
@@ -109,6 +123,17 @@ impl Facts {
         find(&self.security, symbol)
     }
 
+    /// The same where `value` is on the weaker side, or is no plain side at all.
+    pub fn weakened(&self, symbol: &str, value: &Value) -> Option<Known> {
+        let row = covering(&self.security, symbol)?;
+        let stronger = match value {
+            Value::Yes | Value::Module => row.weaker == Side::Off,
+            Value::No => row.weaker == Side::On,
+            _ => false,
+        };
+        (!stronger).then(|| row.known())
+    }
+
     /// What became of a symbol, where that is known.
     pub fn history(&self, symbol: &str) -> Option<Known> {
         find(&self.history, symbol)
@@ -137,8 +162,12 @@ impl Facts {
 }
 
 fn find(rows: &[Row], symbol: &str) -> Option<Known> {
+    covering(rows, symbol).map(Row::known)
+}
+
+fn covering<'a>(rows: &'a [Row], symbol: &str) -> Option<&'a Row> {
     let covers = |row: &&Row| row.symbols.iter().any(|pattern| matches(pattern, symbol));
-    rows.iter().find(covers).map(Row::known)
+    rows.iter().find(covers)
 }
 
 #[cfg(test)]
@@ -166,6 +195,15 @@ mod tests {
         let facts = Facts::embedded().unwrap();
         assert!(facts.security("MITIGATION_SRSO").is_some());
         assert!(facts.security("DRM_I915").is_none());
+        assert!(facts.weakened("MITIGATION_SRSO", &Value::No).is_some());
+        assert!(facts.weakened("MITIGATION_SRSO", &Value::Yes).is_none());
+        assert!(facts.weakened("COMPAT_VDSO", &Value::Yes).is_some());
+        assert!(facts.weakened("COMPAT_VDSO", &Value::No).is_none());
+        assert!(
+            facts
+                .weakened("LSM", &Value::Text("yama".to_owned()))
+                .is_some()
+        );
         assert!(facts.history("NO_HZ_FULL_ALL").is_some());
         let both = DotConfig::parse("CONFIG_CPU_IDLE_GOV_TEO=y\nCONFIG_CPU_IDLE_GOV_MENU=y\n");
         assert!(facts.no_effect("CPU_IDLE_GOV_TEO", &both).is_some());

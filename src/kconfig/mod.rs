@@ -7,11 +7,13 @@
 //! Nothing here runs a program. The tree's own `olddefconfig` stays the authority on what a
 //! configuration resolves to; this room says what was asked, and judges the answer.
 
+mod change;
 mod collateral;
 mod definitions;
 mod derive;
 mod directive;
 mod drift;
+mod export;
 mod finding;
 mod fragment;
 mod fragment_line;
@@ -25,17 +27,19 @@ mod request;
 mod say;
 mod scan;
 
+pub use change::{Changed, Class};
 pub use definitions::{
     Choice, Conditional, Definition, Definitions, DefinitionsError, Site, Symbol, Type, symbols_in,
 };
 pub use derive::{Derived, derive};
+pub use export::export;
 pub use finding::{
     DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Term, Why,
 };
 pub use fragment::{Assignment, Fragment, FragmentError, Problem};
 pub use guard::{Evidence, GuardFailed, GuardReport, Remark, guard};
 pub use guarded::{GuardedConfig, NotGuarded};
-pub use known::{EffectRow, Facts, Row, Weight};
+pub use known::{EffectRow, Facts, Row, Side, Weight};
 pub use merge::{Disagreement, Input, MergeError, Merged, Overridden, merge};
 pub use nearest::nearest;
 pub use request::{Origin, Request, SERIES_OPERATORS, SeriesRange, Source, Waiver, Wanted, shown};

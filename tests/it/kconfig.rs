@@ -273,6 +273,12 @@ fn guest_holds() -> Outcome {
     let blocking: Vec<String> = report.blocking().map(ToString::to_string).collect();
     assert!(blocking.is_empty(), "{blocking:#?}");
     assert_eq!(report.met, report.asked);
+    let found = asked.found();
+    let warned: Vec<&String> = found
+        .iter()
+        .filter(|found| found.starts_with("warn"))
+        .collect();
+    assert!(warned.is_empty(), "{warned:#?}");
     let config = report.config();
     for off in ["DRM", "SOUND", "USB_SUPPORT", "WLAN", "DEBUG_INFO", "VT"] {
         assert!(config.is_off(off), "{off}");
