@@ -339,10 +339,12 @@ fn definitions_know() -> Outcome {
     assert!(strangers.is_empty(), "{strangers:?}");
     let hz = definitions.symbol("HZ").ok_or_else(|| fail("no HZ"))?;
     assert!(!hz.has_prompt());
-    let preempt = definitions.symbol("PREEMPT").and_then(|p| p.choice());
+    let preempt = definitions
+        .symbol("PREEMPT")
+        .and_then(kiln::kconfig::Symbol::choice);
     let voluntary = definitions
         .symbol("PREEMPT_VOLUNTARY")
-        .and_then(|p| p.choice());
+        .and_then(kiln::kconfig::Symbol::choice);
     assert!(preempt.is_some() && preempt == voluntary);
     Ok(())
 }

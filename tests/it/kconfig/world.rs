@@ -131,14 +131,13 @@ impl World {
     /// The same, resolved only once however often it is asked under this name.
     pub fn ask_once(&self, name: &'static str, lines: &str) -> Result<Asked<'_>, Stop> {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
-        let inputs = match once.get(name) {
-            Some(inputs) => Arc::clone(inputs),
-            None => {
-                let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
-                let inputs = Arc::new(inputs);
-                once.insert(name, Arc::clone(&inputs));
-                inputs
-            }
+        let inputs = if let Some(inputs) = once.get(name) {
+            Arc::clone(inputs)
+        } else {
+            let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
+            let inputs = Arc::new(inputs);
+            once.insert(name, Arc::clone(&inputs));
+            inputs
         };
         drop(once);
         self.asked(inputs, "")
@@ -245,9 +244,9 @@ impl World {
     }
 }
 
-impl<'w> Asked<'w> {
+impl Asked<'_> {
     /// The same judged with an allow-list of these rows.
-    pub fn judged_with(&self, allowed: &str) -> Result<Asked<'w>, Stop> {
+    pub fn judged_with(&self, allowed: &str) -> Result<Self, Stop> {
         self.world.asked(Arc::clone(&self.inputs), allowed)
     }
 
