@@ -132,6 +132,8 @@ impl Answer for Report<'_> {
             "packages": built.manifest.packages,
             "config": built.manifest.config,
             "input_digest": built.manifest.lock.input_digest,
+            "unsigned_modules": built.manifest.unsigned_modules,
+            "unsigned_image": built.manifest.unsigned_image,
             "doubts": built.doubts,
         })
     }

@@ -29,6 +29,9 @@ fn proves_what_it_says() -> Outcome {
         "the same inputs were compiled twice"
     );
     assert_eq!(done["booted"]["release"], release.as_str());
+    // Secure Boot has to be off for these, so it must be said.
+    assert_eq!(done["built"]["unsigned_modules"], true);
+    assert_eq!(done["built"]["unsigned_image"], true);
     let guard = &done["guard"];
     assert_eq!(guard["asked"], guard["met"]);
     let asked = guard["asked"]
