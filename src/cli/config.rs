@@ -243,6 +243,13 @@ fn export(context: &Context, arguments: &ExportArguments) -> Result<Exit, Failur
 }
 
 fn edit(context: &Context, arguments: &EditArguments) -> Result<Exit, Failure> {
+    if !context.is_interactive() {
+        return Err(
+            Failure::usage("`kiln config edit` needs a terminal for menuconfig").hint(
+                "write the lines into a fragment with an editor, then run `kiln config check`",
+            ),
+        );
+    }
     let work = Work::open(context)?;
     let session = work.session(context, context.progress())?;
     let pipeline = work.workspace.pipeline(&arguments.pipeline)?;

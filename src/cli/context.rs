@@ -200,6 +200,11 @@ impl Context {
         self.reporter.clear();
     }
 
+    /// Whether a person sits at a terminal on both ends.
+    pub fn is_interactive(&self) -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
     /// Whether the user agrees: by `--yes`, or when asked on a terminal. Anything but yes is no.
     pub fn agreed(&self, question: &str) -> bool {
         if self.yes {
