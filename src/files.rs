@@ -4,11 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -38,6 +38,12 @@ pub enum FileError {
         path: Utf8PathBuf,
         /// The cap, in bytes.
         limit: u64,
+    },
+    /// A directory, a pipe, a device.
+    #[error("`{path}` is not a regular file")]
+    NotAFile {
+        /// What is there instead.
+        path: Utf8PathBuf,
     },
     /// Not text.
     #[error("`{path}` is not UTF-8: the first wrong byte is at offset {offset}")]
@@ -90,7 +96,7 @@ impl Diagnose for FileError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Exit::NoSpace,
                 _ => Exit::Unexpected,
             },
-            Self::TooLarge { .. } | Self::NotText { .. } => Exit::Usage,
+            Self::TooLarge { .. } | Self::NotText { .. } | Self::NotAFile { .. } => Exit::Usage,
             Self::Changed { .. } => Exit::NotVerified,
             Self::Locked { .. } => Exit::Locked,
             Self::Interrupted(interrupted) => interrupted.exit(),
@@ -106,6 +112,7 @@ impl Diagnose for FileError {
             },
             Self::TooLarge { .. } => "file-too-large",
             Self::NotText { .. } => "file-not-text",
+            Self::NotAFile { .. } => "not-a-file",
             Self::Changed { .. } => "file-changed",
             Self::Locked { .. } => "locked",
             Self::Interrupted(interrupted) => interrupted.code(),
@@ -133,9 +140,23 @@ impl Diagnose for FileError {
     }
 }
 
-/// Opens `path` for reading.
+/// Opens a regular file for reading. Anything else is refused: a pipe would hang for ever, a device
+/// would never end.
 pub fn open(path: &Utf8Path) -> Result<File, FileError> {
-    File::open(path).map_err(FileError::io("open", path))
+    let file = File::options()
+        .read(true)
+        // Has no effect on a regular file; opening a pipe must not wait for its writer.
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(FileError::io("open", path))?;
+    let kind = file.metadata().map_err(FileError::io("look at", path))?;
+    if kind.is_file() {
+        Ok(file)
+    } else {
+        Err(FileError::NotAFile {
+            path: path.to_owned(),
+        })
+    }
 }
 
 /// Reads a whole file of at most `limit` bytes.
@@ -246,8 +267,8 @@ pub fn list(directory: &Utf8Path) -> Result<Vec<String>, FileError> {
 
 /// Makes the names in a directory durable.
 pub fn sync_dir(path: &Utf8Path) -> Result<(), FileError> {
-    open(path)?
-        .sync_all()
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
         .map_err(FileError::io("sync directory", path))
 }
 
@@ -461,6 +482,19 @@ mod tests {
         write(&path, b"new").unwrap();
         assert_eq!(read(&path, 100).unwrap(), b"new");
         assert_eq!(list(&dir.join("deep")).unwrap(), ["x"]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let (_guard, dir) = scratch();
+        let pipe = dir.join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, pipe.as_std_path(), 0o600.into()).unwrap();
+        for path in [pipe.as_path(), dir.as_path(), Utf8Path::new("/dev/zero")] {
+            assert!(
+                matches!(read(path, 9), Err(FileError::NotAFile { .. })),
+                "{path}"
+            );
+        }
     }
 
     #[test]

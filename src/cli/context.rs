@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::pipeline::workspace::Workspace;
 use crate::progress::Progress;
 use crate::ui::progress::{Level, Reporter};
-use crate::ui::{Answer, Style};
+use crate::ui::{Answer, Style, printable};
 
 /// How a verb answers on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -181,7 +181,7 @@ impl Context {
         match self.format {
             Format::Text => {
                 self.reporter.clear();
-                write_out(&answer.text(self.out))
+                write_out(&printable(&answer.text(self.out)))
             }
             Format::Json => {
                 *self.document.borrow_mut() = Some(answer.json());

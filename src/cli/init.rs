@@ -92,6 +92,9 @@ impl Diagnose for InitError {
 }
 
 fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
+    if arguments.target.as_str().is_empty() {
+        return Err(Failure::usage("the name of the new workspace is empty"));
+    }
     let target = context.start().join(&arguments.target);
     make(&target)?;
     context.answer(&Made {

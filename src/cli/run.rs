@@ -16,7 +16,7 @@ use super::verbs;
 use crate::failure::{Diagnose as _, Exit, Failure};
 use crate::kbuild::shim::{self, StandIn};
 use crate::source::worker;
-use crate::ui::{Style, failure_json, failure_text};
+use crate::ui::{Style, failure_json, failure_text, printable};
 
 /// Where a panic happened and what it said, for the one place that reports it.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -101,6 +101,12 @@ fn run(context: &Context, matches: &ArgMatches) -> Result<Exit, Failure> {
     })?;
     let (verb, matches) =
         verbs::find(matches).ok_or_else(|| Failure::usage("no such verb; see `kiln help`"))?;
+    if !verb.formats.contains(&context.format()) {
+        return Err(
+            Failure::usage(format!("`kiln {}` answers as text only", verb.name()))
+                .hint("leave `--format json` out"),
+        );
+    }
     let result = (verb.run)(context, matches);
     match crate::interrupt::check() {
         // What fails because it was interrupted ends with the signal's code, whatever it hit first.
@@ -217,7 +223,7 @@ fn end(json: bool, style: Style, document: Option<Value>, result: Result<Exit, F
         }
     }
     // A closed stderr leaves the exit code to tell.
-    let _told = io::stderr().write_all(failure_text(&failure, style).as_bytes());
+    let _told = io::stderr().write_all(printable(&failure_text(&failure, style)).as_bytes());
     failure.exit
 }
 

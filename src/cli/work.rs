@@ -1,5 +1,6 @@
 //! Opening a session: what every verb that works on pipelines needs.
 
+use std::env::VarError;
 use std::num::NonZeroU32;
 
 use camino::Utf8PathBuf;
@@ -40,7 +41,10 @@ impl Work {
             .ok_or_else(|| Failure::unexpected("this program's own file cannot be found"))?;
         let store = match std::env::var("KILN_STORE") {
             Ok(path) if !path.is_empty() => context.start().join(path),
-            _ => self.workspace.store(),
+            Ok(_) | Err(VarError::NotPresent) => self.workspace.store(),
+            Err(VarError::NotUnicode(_)) => {
+                return Err(Failure::usage("the variable KILN_STORE is not UTF-8"));
+            }
         };
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let jobs = self.workspace.settings().jobs.unwrap_or(processors as u64);

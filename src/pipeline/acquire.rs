@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use camino::Utf8Path;
 
+use super::locked::check_source;
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::digest::Fingerprint;
@@ -41,6 +42,7 @@ impl Session<'_> {
     /// Fetches and proves the source of a lock, and nothing but that source.
     pub fn acquire_locked(&self, pipeline: &Loaded, lock: &Lock) -> Result<Acquisition, Failure> {
         let inputs = &lock.inputs;
+        check_source(pipeline, inputs)?;
         self.refuse_offline(&inputs.source)?;
         match &inputs.source {
             lock::Source::KernelOrg { .. } => {
@@ -81,6 +83,7 @@ impl Session<'_> {
         lock: &Lock,
         directory: &Utf8Path,
     ) -> Result<Vec<camino::Utf8PathBuf>, Failure> {
+        check_source(pipeline, &lock.inputs)?;
         let Some(locked) = LockedRelease::of(&lock.inputs.source) else {
             return Err(Failure::usage(format!(
                 "`{}` takes its source from apt: only a source in kernel.org's layout can become a mirror",
@@ -172,12 +175,15 @@ impl Session<'_> {
     ) -> Result<Acquisition, Failure> {
         self.progress
             .started("fetch", format!("{package} through apt"));
+        let stored = locked.is_some_and(|locked| self.store.has(&locked.tar.sha256));
         let found = self.debian().source(package, locked)?;
         if let lock::Source::Debian { version, tar, .. } = &found.facts {
-            let note = format!(
-                "{version}, which apt's signed index names; tar sha256 {}",
-                tar.sha256
-            );
+            let proof = if stored {
+                "the bytes that the lock names"
+            } else {
+                "which apt's signed index names"
+            };
+            let note = format!("{version}, {proof}; tar sha256 {}", tar.sha256);
             self.progress.done("fetch", note);
         }
         Ok(Acquisition {
@@ -198,7 +204,9 @@ impl Session<'_> {
                 continue;
             }
             // Another pipeline's lock that cannot be read is not this one's trouble.
-            let text = files::read_text(&self.locks.join(&name), LOCK_LIMIT)?;
+            let Ok(text) = files::read_text(&self.locks.join(&name), LOCK_LIMIT) else {
+                continue;
+            };
             let Ok(lock) = Lock::parse(&name, &text) else {
                 continue;
             };

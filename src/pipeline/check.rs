@@ -103,7 +103,7 @@ pub fn workspace(start: &Utf8Path) -> Result<Checked, WorkspaceError> {
                 Some(_) => directory != workspace.root(),
                 None => false,
             };
-            if expected && path.is_file() {
+            if expected {
                 checker.file(&path);
             }
         }

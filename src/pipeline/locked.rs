@@ -109,11 +109,17 @@ impl Session<'_> {
     /// The committed lock, if there is one.
     pub fn lock_if_any(&self, pipeline: &Loaded) -> Result<Option<Lock>, Failure> {
         let path = self.lock_path(pipeline);
-        if !path.exists() {
+        // A dangling link is no absent lock: reading it says what is wrong.
+        if path.symlink_metadata().is_err() {
             return Ok(None);
         }
         let text = files::read_text(&path, LIMIT)?;
-        Ok(Some(Lock::parse(&self.workspace.shown(&path), &text)?))
+        let lock = Lock::parse(&self.workspace.shown(&path), &text)?;
+        if lock.inputs.line != pipeline.spec.name.value {
+            let (wanted, locked) = (pipeline.name().to_owned(), lock.inputs.line.to_string());
+            return Err(behind(pipeline, "line", wanted, locked));
+        }
+        Ok(Some(lock))
     }
 
     /// The committed lock.
@@ -251,7 +257,7 @@ fn behind(pipeline: &Loaded, what: &'static str, wanted: String, locked: String)
     .into()
 }
 
-fn check_source(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
+pub(super) fn check_source(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
     let series = pipeline.spec.series.value;
     if series != locked.version.series {
         return Err(behind(

@@ -141,7 +141,7 @@ impl Workspace {
     pub fn find(start: &Utf8Path) -> Result<Self, WorkspaceError> {
         let mut workspace = Self::find_root(start)?;
         let file = workspace.root.join("kiln.yaml");
-        if file.exists() {
+        if file.symlink_metadata().is_ok() {
             let text = files::read_text(&file, TEXT_LIMIT)?;
             workspace.settings = Settings::parse("kiln.yaml", &text)?;
         }

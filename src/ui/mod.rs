@@ -13,5 +13,6 @@ mod table;
 pub use answer::{Answer, Text};
 pub use failure::{failure_json, failure_text};
 pub use guard::Guarded;
+pub(crate) use style::printable;
 pub use style::{Style, Tone};
 pub use table::Table;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use super::style::{Style, Tone};
+use super::style::{Style, Tone, printable};
 use crate::clock;
 use crate::progress::{Event, Progress};
 
@@ -124,7 +124,7 @@ impl Progress for Reporter {
 /// Writes one line to stderr; a closed stderr never stops the work.
 fn write(line: &str) {
     let mut out = std::io::stderr().lock();
-    let _ignored = writeln!(out, "{line}");
+    let _ignored = writeln!(out, "{}", printable(line));
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -56,6 +56,40 @@ impl Style {
     }
 }
 
+/// The codes that [`Style::paint`] writes.
+const CODES: [&str; 6] = ["32m", "33m", "1;31m", "1m", "2m", "0m"];
+
+/// `text` as it may go to a terminal: whatever came from files, archives and programs moves no
+/// cursor, and turns no line around. Only the colours that [`Style`] gives stay.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let ours = |code: &&&str| {
+            c == '\u{1b}'
+                && rest
+                    .strip_prefix('[')
+                    .is_some_and(|r| r.starts_with(**code))
+        };
+        if let Some(code) = CODES.iter().find(ours) {
+            out.push_str("\u{1b}[");
+            out.push_str(code);
+            rest = &rest[1 + code.len()..];
+        } else if (c.is_control() && !matches!(c, '\n' | '\t')) || turns_lines(c) {
+            out.push('?');
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Unicode's directional formatting characters (UAX 9), which let a text look like another.
+fn turns_lines(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +101,17 @@ mod tests {
             Style::COLOURED.paint(Tone::Good, "x"),
             "\u{1b}[32mx\u{1b}[0m"
         );
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_the_terminal() {
+        let good = Style::COLOURED.paint(Tone::Bad, "red\tone\n");
+        assert_eq!(printable(&good), good);
+        assert_eq!(
+            printable("a\u{1b}]0;owned\u{7}b\u{1b}[2Jc\rd\u{202e}e"),
+            "a?]0;owned?b?[2Jc?d?e"
+        );
+        assert_eq!(printable("\u{1b}"), "?");
+        assert_eq!(printable("\u{1b}[3"), "?[3");
     }
 }
