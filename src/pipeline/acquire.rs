@@ -14,7 +14,7 @@ use crate::kernel::Version;
 use crate::proof::lock::{self, Inputs, Lock};
 use crate::sandbox::Isolation;
 use crate::source::debian::{Debian, LockedSource};
-use crate::source::kernel_org::{Acquired, KernelOrg, LockedRelease};
+use crate::source::kernel_org::{AcquireError, Acquired, KernelOrg, LockedRelease, archive_path};
 use crate::source::keyring::Keyring;
 use crate::source::mirror::Mirrors;
 use crate::source::signature::VerifiedTarball;
@@ -46,7 +46,10 @@ impl Session<'_> {
         self.refuse_offline(&inputs.source)?;
         match &inputs.source {
             lock::Source::KernelOrg { .. } => {
-                self.kernel_org(pipeline, &inputs.version, LockedRelease::of(&inputs.source))
+                let locked = LockedRelease::of(&inputs.source);
+                self.kernel_org(pipeline, &inputs.version, |kernel_org| {
+                    kernel_org.acquire(&inputs.version, locked)
+                })
             }
             lock::Source::Debian { package, .. } => {
                 self.debian_source(package, locked_source(inputs))
@@ -68,7 +71,21 @@ impl Session<'_> {
                 self.debian_source(package, locked)
             }
             (spec::Source::KernelOrg {} | spec::Source::Dir(_), Some(version)) => {
-                self.kernel_org(pipeline, version, None)
+                let wanted = archive_path(version);
+                let known = self.known(|source| {
+                    matches!(source, lock::Source::KernelOrg { path, .. } if *path == wanted)
+                })?;
+                let known = known.as_ref().map(|inputs| &inputs.source);
+                self.kernel_org(pipeline, version, |kernel_org| {
+                    match known.and_then(LockedRelease::of) {
+                        // A new signature is among the differences that a resolve tells.
+                        Some(known) => Ok(Acquired {
+                            resigned: None,
+                            ..kernel_org.acquire_offered(version, known)?
+                        }),
+                        None => kernel_org.acquire(version, None),
+                    }
+                })
             }
             (spec::Source::KernelOrg {} | spec::Source::Dir(_), None) => Err(Failure::unexpected(
                 "a release of kernel.org was asked for without a version",
@@ -109,14 +126,13 @@ impl Session<'_> {
         &self,
         pipeline: &Loaded,
         version: &Version,
-        locked: Option<LockedRelease<'_>>,
+        acquire: impl FnOnce(&KernelOrg<'_>) -> Result<Acquired, AcquireError>,
     ) -> Result<Acquisition, Failure> {
         let progress = self.progress;
         progress.started("fetch", format!("{} and its signature", version.stem()));
         let keys = self.keys(pipeline)?;
-        let acquired: Acquired = self.with_kernel_org(pipeline, &keys, |kernel_org| {
-            Ok(kernel_org.acquire(version, locked)?)
-        })?;
+        let acquired: Acquired =
+            self.with_kernel_org(pipeline, &keys, |kernel_org| Ok(acquire(kernel_org)?))?;
         if let Some(resigned) = &acquired.resigned {
             progress.warning(format!(
                 "{resigned}; `kiln resolve {}` takes it into the lock",
@@ -196,6 +212,17 @@ impl Session<'_> {
     /// tar is known then, and need not be decompressed to learn its digest.
     fn known_debian_source(&self, package: &str) -> Result<Option<Inputs>, Failure> {
         let offered = self.debian().offered(package)?;
+        self.known(|source| {
+            matches!(
+                source,
+                lock::Source::Debian { package: known, version, deb, .. }
+                    if known == package && (version, deb) == (&offered.0, &offered.1)
+            )
+        })
+    }
+
+    /// Inputs of a lock of this workspace with such a source.
+    fn known(&self, such: impl Fn(&lock::Source) -> bool) -> Result<Option<Inputs>, Failure> {
         if !self.locks.is_dir() {
             return Ok(None);
         }
@@ -207,15 +234,9 @@ impl Session<'_> {
             let Ok(text) = files::read_text(&self.locks.join(&name), LOCK_LIMIT) else {
                 continue;
             };
-            let Ok(lock) = Lock::parse(&name, &text) else {
-                continue;
-            };
-            let same = matches!(
-                &lock.inputs.source,
-                lock::Source::Debian { package: known, version, deb, .. }
-                    if known == package && (version, deb) == (&offered.0, &offered.1)
-            );
-            if same {
+            if let Ok(lock) = Lock::parse(&name, &text)
+                && such(&lock.inputs.source)
+            {
                 return Ok(Some(lock.inputs));
             }
         }

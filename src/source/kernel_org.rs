@@ -211,7 +211,8 @@ impl Archive {
 }
 
 impl KernelOrg<'_> {
-    /// Acquires a release: the locked one exactly, or the one that is served under this version.
+    /// Acquires a locked release, exactly: other bytes are refused, and a new signature shows as a
+    /// change. With `None`, whatever is served under this version.
     ///
     /// A locked release whose tar is in the store needs no network; its signature is checked again
     /// all the same.
@@ -220,13 +221,9 @@ impl KernelOrg<'_> {
         version: &Version,
         locked: Option<LockedRelease<'_>>,
     ) -> Result<Acquired, AcquireError> {
-        self.check_roles()?;
-        if version.rc.is_some() {
-            return Err(AcquireError::Candidate(*version));
-        }
+        self.check(version)?;
         let (signature, signature_from) = self.signature(version, locked)?;
-        let subject = format!("{}.tar", version.stem());
-        signature::check_before_reading(&signature, &subject, self.release_keys)?;
+        self.check_signature(version, &signature)?;
         let mut route = Route {
             signature: signature_from,
             ..Route::default()
@@ -235,19 +232,66 @@ impl KernelOrg<'_> {
             && self.store.has(&locked.tar.sha256)
         {
             let tarball = self.stored(version, locked, &signature)?;
-            return self.conclude(
-                tarball,
-                &signature,
-                *locked.xz,
-                locked.checksums,
-                Some(locked),
-                route,
-            );
+            let known = (*locked.xz, locked.checksums);
+            return self.conclude(tarball, &signature, known, Some(locked), route);
         }
         let (promise, checksums_from) = self.promise(version, locked)?;
         route.checksums = checksums_from;
+        self.fetch_and_verify(version, locked, &signature, promise.as_ref(), route)
+    }
+
+    /// Acquires what is served under this version, where a lock knows the release already: asks
+    /// the mirrors for its signature (and its digest, with a key for checksums), and does not fetch
+    /// the archive again if the tar in the store is what they are for.
+    pub fn acquire_offered(
+        &self,
+        version: &Version,
+        known: LockedRelease<'_>,
+    ) -> Result<Acquired, AcquireError> {
+        self.check(version)?;
+        if !self.store.has(&known.tar.sha256) {
+            return self.acquire(version, None);
+        }
+        let (signature, signature_from) = self.signature(version, None)?;
+        self.check_signature(version, &signature)?;
+        let (promise, checksums_from) = self.promise(version, None)?;
+        let route = Route {
+            signature: signature_from,
+            checksums: checksums_from,
+            archive: None,
+        };
+        let same_archive = promise
+            .as_ref()
+            .is_none_or(|promise| promise.sha256 == known.xz.sha256);
+        if same_archive {
+            match self.stored(version, known, &signature) {
+                Ok(tarball) => {
+                    let xz = (*known.xz, promise.is_some());
+                    return self.conclude(tarball, &signature, xz, Some(known), route);
+                }
+                // The signature is for another tar, or the store is damaged: fetch.
+                Err(error) if error.exit() == Exit::NotVerified => {
+                    self.progress.event(&Event::Note(format!(
+                        "the tar of {version} in the store is not what is served now ({error})"
+                    )));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.fetch_and_verify(version, None, &signature, promise.as_ref(), route)
+    }
+
+    /// From the archive to the end.
+    fn fetch_and_verify(
+        &self,
+        version: &Version,
+        locked: Option<LockedRelease<'_>>,
+        signature: &[u8],
+        promise: Option<&Promise>,
+        mut route: Route,
+    ) -> Result<Acquired, AcquireError> {
         let (archive, tar, tarball) =
-            self.archive_and_verify(version, locked, &signature, promise.as_ref())?;
+            self.archive_and_verify(version, locked, signature, promise)?;
         route.archive = archive.served();
         if let Some(locked) = locked
             && locked.tar.sha256 != tarball.sha256()
@@ -264,14 +308,24 @@ impl KernelOrg<'_> {
         }
         let path = self.store.keep(tar, &tarball.sha256())?;
         let checksums = locked.map_or(promise.is_some(), |locked| locked.checksums);
-        self.conclude(
-            tarball.renamed(path),
-            &signature,
-            xz,
-            checksums,
-            locked,
-            route,
-        )
+        let tarball = tarball.renamed(path);
+        self.conclude(tarball, signature, (xz, checksums), locked, route)
+    }
+
+    /// What can be refused before anything is asked for.
+    fn check(&self, version: &Version) -> Result<(), AcquireError> {
+        self.check_roles()?;
+        if version.rc.is_some() {
+            return Err(AcquireError::Candidate(*version));
+        }
+        Ok(())
+    }
+
+    /// What can be refused before an archive is fetched for it.
+    fn check_signature(&self, version: &Version, signature: &[u8]) -> Result<(), AcquireError> {
+        let subject = format!("{}.tar", version.stem());
+        signature::check_before_reading(signature, &subject, self.release_keys)?;
+        Ok(())
     }
 
     /// No certificate may have both roles.
@@ -467,16 +521,17 @@ impl KernelOrg<'_> {
         Ok((tar, tarball))
     }
 
-    /// Keeps the signature, compares with the lock, and says what was found.
+    /// Keeps the signature, compares with the lock, and says what was found. `archive` is the
+    /// compressed archive, and whether a signed list of checksums agreed.
     fn conclude(
         &self,
         tarball: VerifiedTarball,
         signature: &[u8],
-        xz: lock::Blob,
-        checksums: bool,
+        archive: (lock::Blob, bool),
         locked: Option<LockedRelease<'_>>,
         route: Route,
     ) -> Result<Acquired, AcquireError> {
+        let (xz, checksums) = archive;
         let sha256 = self.store.put(signature)?;
         let Origin::Signature { signer, notes } = tarball.origin() else {
             unreachable!("`signature::verify` says who signed");
@@ -496,9 +551,6 @@ impl KernelOrg<'_> {
                 served: found.clone(),
             })
         });
-        if let Some(resigned) = &resigned {
-            self.progress.event(&Event::Warning(resigned.to_string()));
-        }
         let facts = lock::Source::KernelOrg {
             path: archive_path(tarball.version()),
             xz,

@@ -3,6 +3,7 @@
 use kiln::failure::{Diagnose as _, Exit};
 use kiln::files;
 use kiln::proof::lock::Source;
+use kiln::source::kernel_org::LockedRelease;
 
 use super::{Bench, VERSION, at, expect, refused, serving};
 use crate::support::keys::{Hash, SIGNED, TestKey, Use};
@@ -22,6 +23,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("acquire::an_unpinned_key_counts_no_more", unpinned_since),
         Case::new("acquire::a_lock_keeps_its_checksums", keeps_checksums),
         Case::new("acquire::the_archive_in_the_store_is_used", stored_archive),
+        Case::new("acquire::offered_and_known_already", offered),
     ]
 }
 
@@ -101,7 +103,8 @@ fn signed_anew() -> Outcome {
         resigned.served.made - resigned.locked.made == 1000,
         "both times are told",
     )?;
-    expect(bench.said.has("the release was signed anew"), "it is said")?;
+    let text = resigned.to_string();
+    expect(text.starts_with("the release was signed anew"), &text)?;
     expect(again.tarball.sha256() == tar, "the tar is the locked one")?;
     // With all of the store gone it is the same.
     files::remove_dir_all(bench.store.directory())?;
@@ -186,4 +189,55 @@ fn stored_archive() -> Outcome {
         again.facts == facts && mirror.log().is_empty(),
         "nothing was asked for",
     )
+}
+
+fn offered() -> Outcome {
+    let (bench, release, facts) = acquired()?;
+    let version = VERSION.parse().unwrap();
+    let known = || LockedRelease::of(&facts).ok_or_else(|| fail("a source of kernel.org"));
+    let mirror = serving(&release)?;
+    let mirrors = at(&mirror);
+    let offered = || {
+        bench
+            .kernel_org(&mirrors)
+            .acquire_offered(&version, known()?)
+            .map_err(Stop::from)
+    };
+    let archive = || mirror.asked(&release.xz_path()).len();
+    // Nothing new: the signature is asked for, the archive is not.
+    expect(offered()?.facts == facts, "the same release")?;
+    expect(
+        archive() == 0 && mirror.log().len() == 1,
+        "only the signature was asked for",
+    )?;
+    // Signed anew: the tar in the store is what the new signature is for.
+    let how = Use {
+        hash: Hash::SHA256,
+        at: SIGNED + 1000,
+    };
+    let sign = bench.key.sign_detached_as(&release.tar[..], how);
+    mirror.put(&release.sign_path(), Content::bytes(sign));
+    let again = offered()?;
+    expect(
+        again.resigned.is_some() && archive() == 0,
+        "the change shows",
+    )?;
+    // A damaged tar, and one that the signature is not for, are fetched.
+    release.publish(&mirror);
+    let [_xz, tar, _signature] = digests(&facts)?;
+    files::write(&bench.store.path(&tar), b"damaged")?;
+    expect(offered()?.facts == facts && archive() == 1, "it is mended")?;
+    let other = Tar::kernel(VERSION).file_at("linux-6.18.40/more", b"more");
+    Release::of(VERSION, other.bytes(), &bench.key).publish(&mirror);
+    let replaced = offered()?;
+    expect(
+        replaced.facts != facts && replaced.resigned.is_none(),
+        "what is served counts",
+    )?;
+    // No signature, no release, whatever is in the store.
+    mirror.remove(&release.sign_path());
+    let result = bench
+        .kernel_org(&mirrors)
+        .acquire_offered(&version, known()?);
+    refused(result, Exit::NotPublished, "not-published")
 }
