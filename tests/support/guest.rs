@@ -53,18 +53,18 @@ pub fn workspace() -> Result<Utf8PathBuf, Stop> {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let workspace = Utf8PathBuf::from_path_buf(kept)
         .map_err(|path| fail(format!("{} is not UTF-8", path.display())))?;
-    // Fresh from this kiln: an older fragment must not be what is built.
-    for name in [
-        "pipelines",
-        "config-fragments",
-        "keys",
-        "images",
-        "collateral",
-    ] {
+    // Fresh from this kiln: an older fragment must not be what is built. Locks stay, since they name
+    // what the store holds; kiln itself carries one over to files that have changed.
+    for name in ["config-fragments", "keys", "images", "collateral"] {
         kiln::files::remove_dir_all(&workspace.join(name))?;
     }
-    kiln::files::remove_file(&workspace.join("kiln.yaml"))?;
-    kiln::files::create_dir_all(&workspace)?;
+    let pipelines = workspace.join("pipelines");
+    kiln::files::create_dir_all(&pipelines)?;
+    for name in kiln::files::list(&pipelines)? {
+        if Utf8Path::new(&name).extension() == Some("yaml") {
+            kiln::files::remove_file(&pipelines.join(name))?;
+        }
+    }
     Ok(workspace)
 }
 
