@@ -21,6 +21,7 @@ mod guard;
 mod guarded;
 mod judge;
 mod known;
+pub mod language;
 mod merge;
 mod nearest;
 mod request;

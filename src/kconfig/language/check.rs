@@ -1,0 +1,167 @@
+//! What the kernel's own reader finds wrong once all files are read: errors that stop it, and
+//! warnings.
+
+use super::error::{Place, Problem};
+use super::expr::{Expr, SymbolId};
+use super::read::is_value;
+use super::tree::{Choice, Kind, NodeId, Tree, Type};
+use super::warning::ParseWarning;
+
+impl Tree {
+    /// Adds the warnings that need the whole tree, or returns the first thing that stops the reader.
+    pub(super) fn check(&mut self) -> Result<(), (Place, Problem)> {
+        let mut warnings = Vec::new();
+        for (id, node) in self.nodes().skip(1) {
+            match node.kind {
+                Kind::Config(symbol) => {
+                    self.check_entry(id, symbol, &mut warnings);
+                    self.check_member(id, symbol)?;
+                    self.check_transitional(symbol)?;
+                }
+                Kind::Choice(choice) => self.check_choice(self.choice(choice), &mut warnings),
+                Kind::Menu | Kind::Comment | Kind::If => {}
+            }
+        }
+        self.warnings.append(&mut warnings);
+        Ok(())
+    }
+
+    fn check_entry(&self, id: NodeId, symbol: SymbolId, warnings: &mut Vec<ParseWarning>) {
+        let known = self.symbol(symbol);
+        if known.nodes.first() != Some(&id) {
+            return;
+        }
+        let name = &known.name;
+        let mut found: Vec<(Place, String)> = Vec::new();
+        let mut warn = |place: Place, text: String| found.push((place, text));
+        if known.kind == Type::Unknown {
+            let text = "config symbol defined without type";
+            warn(self.node(id).place, text.to_owned());
+        }
+        for default in &known.defaults {
+            match self.exprs.get(default.value) {
+                Expr::Symbol(value) => {
+                    if !self.fits(known.kind, value) {
+                        warn(default.place, format!("'{name}': number is invalid"));
+                    }
+                }
+                _ if known.kind.is_logic() || known.kind == Type::Unknown => {}
+                _ => {
+                    let text =
+                        format!("default for config symbol '{name}' must be a single symbol");
+                    warn(default.place, text);
+                }
+            }
+        }
+        for (word, select) in (known.selects.iter().map(|select| ("select", select)))
+            .chain(known.implies.iter().map(|imply| ("imply", imply)))
+        {
+            let target = self.symbol(select.target);
+            if !known.kind.is_logic() {
+                let text =
+                    format!("config symbol '{name}' uses {word}, but is not bool or tristate");
+                warn(select.place, text);
+            } else if target.kind != Type::Unknown && !target.kind.is_logic() {
+                let target = &target.name;
+                warn(
+                    select.place,
+                    format!(
+                        "'{target}' has wrong type. '{word}' only accept arguments of bool and \
+                         tristate type"
+                    ),
+                );
+            }
+        }
+        for range in &known.ranges {
+            let numeric = matches!(known.kind, Type::Int | Type::Hex);
+            if !numeric {
+                let text = "range is only allowed for int or hex symbols";
+                warn(range.place, text.to_owned());
+            }
+            let fit = self.fits(known.kind, range.low) && self.fits(known.kind, range.high);
+            if known.kind != Type::Text && !(numeric && fit) {
+                warn(range.place, "range is invalid".to_owned());
+            }
+        }
+        // In the order of the lines, as each entry's attributes are looked at in turn.
+        found.sort_by_key(|(place, _)| *place);
+        warnings.extend(
+            found
+                .into_iter()
+                .map(|(place, text)| ParseWarning::Entry(place, text)),
+        );
+    }
+
+    /// Whether a symbol can be a value of an int or hex; what other types take is always right.
+    fn fits(&self, kind: Type, value: SymbolId) -> bool {
+        let known = self.symbol(value);
+        match kind {
+            Type::Int | Type::Hex => {
+                matches!(known.kind, Type::Int | Type::Hex) || is_value(kind, &known.name)
+            }
+            _ => true,
+        }
+    }
+
+    fn check_choice(&self, choice: &Choice, warnings: &mut Vec<ParseWarning>) {
+        for default in &choice.defaults {
+            if let Expr::Symbol(symbol) = self.exprs.get(default.value)
+                && !choice.members.contains(&symbol)
+            {
+                let name = &self.symbol(symbol).name;
+                let text = format!("choice default symbol '{name}' is not contained in the choice");
+                warnings.push(ParseWarning::Entry(default.place, text));
+            }
+        }
+    }
+
+    /// A member of a choice is a bool with a prompt in the choice, and without default.
+    fn check_member(&self, id: NodeId, symbol: SymbolId) -> Result<(), (Place, Problem)> {
+        let node = self.node(id);
+        let known = self.symbol(symbol);
+        if known.choice.is_none() || known.nodes.first() != Some(&id) {
+            return Ok(());
+        }
+        if known.kind != Type::Bool {
+            return Err((node.place, Problem::Member("must be bool")));
+        }
+        for (index, id) in known.nodes.iter().enumerate() {
+            let node = self.node(*id);
+            match &node.prompt {
+                None if index == 0 => {
+                    return Err((node.place, Problem::Member("must have a prompt")));
+                }
+                Some(prompt) if index > 0 => {
+                    let problem = Problem::Member("has a prompt outside its choice");
+                    return Err((prompt.place, problem));
+                }
+                _ => {}
+            }
+        }
+        match known.defaults.first() {
+            Some(default) => Err((default.place, Problem::Member("cannot have a default"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A transitional symbol has a type and a help text, and nothing else.
+    fn check_transitional(&self, symbol: SymbolId) -> Result<(), (Place, Problem)> {
+        let known = self.symbol(symbol);
+        let Some(first) = known.nodes.first().filter(|_| known.transitional) else {
+            return Ok(());
+        };
+        let asked = |id: &NodeId| self.node(*id).prompt.is_some();
+        let other = !known.defaults.is_empty()
+            || !known.ranges.is_empty()
+            || !known.selects.is_empty()
+            || !known.implies.is_empty()
+            || known.nodes.iter().any(asked);
+        if other {
+            return Err((
+                self.node(*first).place,
+                Problem::Transitional(known.name.clone()),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,353 @@
+//! Statements into entries.
+
+use super::error::{ParseError, Place, Problem};
+use super::expr::ExprId;
+use super::host::Host;
+use super::lex::{Source, Statement, Token, unexpected};
+use super::line::Line;
+use super::macros::{Macros, Scene, Trouble};
+use super::tree::{Choice, ChoiceId, Kind, Node, NodeId, Tree};
+use super::warning::ParseWarning;
+
+/// Files and blocks may be nested this deep.
+const DEEPEST: usize = 64;
+
+impl Tree {
+    /// Reads the Kconfig file `path` and all that it includes.
+    pub fn parse(host: &dyn Host, path: &str) -> Result<Self, ParseError> {
+        let mut parser = Parser {
+            host,
+            tree: Self::new(),
+            macros: Macros::default(),
+            open: vec![NodeId::ROOT],
+            entry: None,
+            including: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let place = Place { file: 0, line: 1 };
+        parser.tree.nodes.push(Node {
+            kind: Kind::Menu,
+            place,
+            parent: NodeId::ROOT,
+            own: ExprId::ALWAYS,
+            dependency: ExprId::ALWAYS,
+            visible_if: ExprId::ALWAYS,
+            prompt: None,
+            help: None,
+        });
+        parser.file(path, None)?;
+        let Parser {
+            mut tree,
+            macros,
+            warnings,
+            ..
+        } = parser;
+        tree.said = macros.said;
+        tree.variables = macros.from_outside;
+        tree.warnings = warnings;
+        if let Err((place, problem)) = tree.finish().and_then(|()| tree.check()) {
+            return Err(tree.error(place, problem));
+        }
+        if let Some(cycle) = tree.cycle() {
+            let place = cycle.first().and_then(|id| tree.symbol(*id).nodes.first());
+            let place = tree.node(place.copied().unwrap_or(NodeId::ROOT)).place;
+            let names = cycle.iter().map(|id| tree.symbol(*id).name.clone());
+            let problem = Problem::RecursiveDependency(names.collect());
+            return Err(tree.error(place, problem));
+        }
+        Ok(tree)
+    }
+}
+
+impl Tree {
+    fn error(&self, place: Place, problem: Problem) -> ParseError {
+        ParseError::Text {
+            file: self.file(place).to_owned(),
+            line: place.line,
+            problem,
+        }
+    }
+}
+
+/// The state of reading.
+pub(super) struct Parser<'h> {
+    host: &'h dyn Host,
+    pub(super) tree: Tree,
+    macros: Macros,
+    /// The blocks that are open, the main menu first.
+    open: Vec<NodeId>,
+    /// The entry that attributes belong to.
+    pub(super) entry: Option<NodeId>,
+    /// The files being read.
+    including: Vec<String>,
+    pub(super) warnings: Vec<ParseWarning>,
+}
+
+impl Parser<'_> {
+    fn error(&self, place: Place, trouble: Trouble) -> ParseError {
+        let file = self.tree.file(place).to_owned();
+        let line = place.line;
+        match trouble {
+            Trouble::Text(problem) => ParseError::Text {
+                file,
+                line,
+                problem,
+            },
+            Trouble::Host(source) => ParseError::Host { file, line, source },
+        }
+    }
+
+    /// Reads a file; `from` is where the `source` line stands.
+    fn file(&mut self, path: &str, from: Option<Place>) -> Result<(), ParseError> {
+        let file = u32::try_from(self.tree.files.len()).expect("fewer files than bytes");
+        let start = Place { file, line: 1 };
+        let from = from.unwrap_or_else(|| {
+            self.tree.files.push(path.to_owned());
+            start
+        });
+        if self.including.iter().any(|name| name == path) {
+            let problem = Problem::RecursiveInclude(path.to_owned());
+            return Err(self.error(from, problem.into()));
+        }
+        if self.including.len() >= DEEPEST {
+            return Err(self.error(from, Problem::TooDeep.into()));
+        }
+        let text = match self.host.read(path) {
+            Ok(Some(text)) => text,
+            Ok(None) => {
+                let problem = Problem::NoFile(path.to_owned());
+                return Err(self.error(from, problem.into()));
+            }
+            Err(error) => return Err(self.error(from, Trouble::Host(error))),
+        };
+        if from != start {
+            self.tree.files.push(path.to_owned());
+        }
+        self.including.push(path.to_owned());
+        let mut source = Source::new(path.to_owned(), file, text);
+        self.statements(&mut source)?;
+        self.including.pop();
+        Ok(())
+    }
+
+    fn statements(&mut self, source: &mut Source) -> Result<(), ParseError> {
+        let outer = self.open.len();
+        let mut statement = Statement::default();
+        loop {
+            let host = self.host;
+            let more = source.statement(host, &mut self.macros, &mut self.warnings, &mut statement);
+            for (place, said) in self
+                .macros
+                .said
+                .extract_if(.., |(_, said)| said.is_warning())
+            {
+                self.warnings
+                    .push(ParseWarning::Tree(place, said.into_text()));
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(trouble) => return Err(self.error(source.place(), trouble)),
+            }
+            let place = Place {
+                file: source.file,
+                line: statement.line,
+            };
+            if let Some(Token::Word { text, plain: true }) = statement.tokens.first()
+                && text == "source"
+                && statement.assignment.is_none()
+            {
+                let path = Line::new(&statement.tokens[1..]).only_text();
+                let path = path.map_err(|problem| self.error(place, problem.into()))?;
+                self.entry = None;
+                self.file(&path, Some(place))?;
+                continue;
+            }
+            self.statement(source, &statement, place, outer)
+                .map_err(|trouble| self.error(place, trouble))?;
+        }
+        if self.open.len() > outer {
+            let node = self.open.last().copied().unwrap_or(NodeId::ROOT);
+            let (what, place) = (self.block(node), self.tree.node(node).place);
+            return Err(self.error(place, Problem::NotClosed(what).into()));
+        }
+        self.entry = None;
+        Ok(())
+    }
+
+    pub(super) fn block(&self, node: NodeId) -> &'static str {
+        match self.tree.node(node).kind {
+            Kind::Menu if node == NodeId::ROOT => "nothing",
+            Kind::Menu => "`menu`",
+            Kind::Choice(_) => "`choice`",
+            Kind::If => "`if`",
+            Kind::Comment => "`comment`",
+            Kind::Config(_) => "`config`",
+        }
+    }
+
+    fn statement(
+        &mut self,
+        source: &mut Source,
+        statement: &Statement,
+        place: Place,
+        outer: usize,
+    ) -> Result<(), Trouble> {
+        let (first, rest) = statement
+            .tokens
+            .split_first()
+            .expect("a statement has a token");
+        if let Some((how, text)) = &statement.assignment {
+            let Token::Word { text: name, .. } = first else {
+                return Err(unexpected("a statement", Some(first)).into());
+            };
+            let scene = Scene {
+                host: self.host,
+                file: &source.name,
+                place,
+            };
+            self.entry = None;
+            return self.macros.assign(scene, name, *how, text);
+        }
+        let Some(word) = first.keyword() else {
+            return Err(unexpected("a statement", Some(first)).into());
+        };
+        let mut line = Line::new(rest);
+        match word {
+            "config" | "menuconfig" => self.config(&mut line, place)?,
+            "menu" => self.menu(&mut line, place)?,
+            "choice" => self.choice(place)?,
+            "comment" => self.comment(&mut line, place)?,
+            "if" => self.condition(&mut line, place)?,
+            "endif" => self.end("endif", outer)?,
+            "endmenu" => self.end("endmenu", outer)?,
+            "endchoice" => self.end("endchoice", outer)?,
+            "mainmenu" => self.main_menu(&mut line)?,
+            "help" => {
+                let node = self.attribute("help", |kind| {
+                    matches!(kind, Kind::Config(_) | Kind::Choice(_))
+                })?;
+                let text = source.help();
+                self.tree.nodes[node.index()].help = Some(text);
+                // The words behind `help` are no part of the line.
+                return Ok(());
+            }
+            word => self.attributes(word, &mut line, place)?,
+        }
+        line.end().map_err(Trouble::Text)
+    }
+
+    /// Adds an entry to the innermost open block.
+    fn add(&mut self, kind: Kind, place: Place) -> NodeId {
+        let id = NodeId(u32::try_from(self.tree.nodes.len()).expect("fewer entries than bytes"));
+        self.tree.nodes.push(Node {
+            kind,
+            place,
+            parent: self.open.last().copied().unwrap_or(NodeId::ROOT),
+            own: ExprId::ALWAYS,
+            dependency: ExprId::ALWAYS,
+            visible_if: ExprId::ALWAYS,
+            prompt: None,
+            help: None,
+        });
+        self.entry = Some(id);
+        id
+    }
+
+    fn enter(&mut self, node: NodeId) -> Result<(), Problem> {
+        if self.open.len() >= DEEPEST {
+            return Err(Problem::TooDeep);
+        }
+        self.open.push(node);
+        Ok(())
+    }
+
+    fn config(&mut self, line: &mut Line<'_>, place: Place) -> Result<(), Problem> {
+        let symbol = match line.next() {
+            Some(Token::Word { text, .. }) => self.tree.name(text),
+            other => return Err(unexpected("a symbol", other)),
+        };
+        let node = self.add(Kind::Config(symbol), place);
+        self.tree.symbols[symbol.index()].nodes.push(node);
+        Ok(())
+    }
+
+    fn menu(&mut self, line: &mut Line<'_>, place: Place) -> Result<(), Problem> {
+        self.outside_choice("menu")?;
+        let text = line.text()?;
+        let node = self.add(Kind::Menu, place);
+        self.prompt(node, &text, ExprId::ALWAYS, place);
+        self.enter(node)
+    }
+
+    fn comment(&mut self, line: &mut Line<'_>, place: Place) -> Result<(), Problem> {
+        let text = line.text()?;
+        let node = self.add(Kind::Comment, place);
+        self.prompt(node, &text, ExprId::ALWAYS, place);
+        Ok(())
+    }
+
+    /// A choice holds entries, not blocks that have a name.
+    fn outside_choice(&self, word: &'static str) -> Result<(), Problem> {
+        let is_choice = |id: &NodeId| matches!(self.tree.node(*id).kind, Kind::Choice(_));
+        if self.open.iter().any(is_choice) {
+            return Err(Problem::Syntax {
+                expected: "an entry of the choice",
+                found: format!("`{word}`"),
+            });
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, place: Place) -> Result<(), Problem> {
+        self.outside_choice("choice")?;
+        let index = u32::try_from(self.tree.choices.len()).expect("fewer choices than bytes");
+        let node = self.add(Kind::Choice(ChoiceId(index)), place);
+        self.tree.choices.push(Choice {
+            node,
+            members: Vec::new(),
+            defaults: Vec::new(),
+        });
+        self.enter(node)
+    }
+
+    fn condition(&mut self, line: &mut Line<'_>, place: Place) -> Result<(), Problem> {
+        let condition = line.expression(&mut self.tree)?;
+        let node = self.add(Kind::If, place);
+        self.tree.nodes[node.index()].own = condition;
+        self.entry = None;
+        self.enter(node)
+    }
+
+    fn end(&mut self, found: &'static str, outer: usize) -> Result<(), Problem> {
+        let node = self.open.last().copied().unwrap_or(NodeId::ROOT);
+        let fits = match self.tree.node(node).kind {
+            Kind::Menu => found == "endmenu",
+            Kind::Choice(_) => found == "endchoice",
+            Kind::If => found == "endif",
+            Kind::Config(_) | Kind::Comment => false,
+        };
+        if self.open.len() <= outer || !fits {
+            let open = if self.open.len() <= outer {
+                "nothing that this file opened"
+            } else {
+                self.block(node)
+            };
+            return Err(Problem::WrongEnd { found, open });
+        }
+        self.open.pop();
+        self.entry = None;
+        if matches!(self.tree.node(node).kind, Kind::Choice(_))
+            && self.tree.node(node).prompt.is_none()
+        {
+            return Err(Problem::ChoiceWithoutPrompt);
+        }
+        Ok(())
+    }
+
+    fn main_menu(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+        self.entry = None;
+        self.tree.title = line.text()?;
+        Ok(())
+    }
+}
