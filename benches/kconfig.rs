@@ -15,6 +15,11 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::allow_attributes,
+    clippy::print_stderr,
+    clippy::unnecessary_wraps,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::disallowed_methods,
     reason = "a bench stops by panicking and prints its numbers"
 )]
 
