@@ -150,7 +150,8 @@ impl Session<'_> {
 }
 
 /// The pipeline's `assert` entries, as requests whose origin is their line.
-fn assertions(pipeline: &Loaded) -> Vec<Request> {
+#[must_use]
+pub fn assertions(pipeline: &Loaded) -> Vec<Request> {
     let file: Arc<str> = pipeline.file.as_str().into();
     let entries = pipeline.spec.config.assertions.iter();
     entries

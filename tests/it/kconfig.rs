@@ -268,7 +268,7 @@ fn planted_loss() -> Outcome {
 
 fn guest_holds() -> Outcome {
     let world = world()?;
-    let asked = world.over_tiny("config-fragments/guest.config")?;
+    let asked = world.guest()?;
     let report = &asked.report;
     let blocking: Vec<String> = report.blocking().map(ToString::to_string).collect();
     assert!(blocking.is_empty(), "{blocking:#?}");

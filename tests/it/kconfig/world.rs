@@ -11,9 +11,11 @@ use kiln::files::{self, Lock, Wait};
 use kiln::kbuild::make::{Kbuild, Setup};
 use kiln::kbuild::warnings::KconfigWarning;
 use kiln::kconfig::{
-    Definitions, Evidence, Facts, Fragment, GuardReport, Merged, Remark, guard, merge,
+    Definitions, Evidence, Facts, Fragment, GuardReport, Merged, Remark, Request, guard, merge,
 };
 use kiln::kernel::Version;
+use kiln::pipeline::configure::assertions;
+use kiln::pipeline::workspace::Workspace;
 use kiln::sandbox::Isolation;
 use kiln::spec::Collateral;
 
@@ -124,7 +126,7 @@ impl World {
 
     /// What comes of these lines over the base.
     pub fn ask(&self, lines: &str) -> Result<Asked<'_>, Stop> {
-        let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
+        let inputs = self.inputs(&[fragment(lines)?], &[], &self.base, &self.alone)?;
         self.asked(Arc::new(inputs), "")
     }
 
@@ -134,7 +136,7 @@ impl World {
         let inputs = if let Some(inputs) = once.get(name) {
             Arc::clone(inputs)
         } else {
-            let inputs = self.inputs(&[fragment(lines)?], &self.base, &self.alone)?;
+            let inputs = self.inputs(&[fragment(lines)?], &[], &self.base, &self.alone)?;
             let inputs = Arc::new(inputs);
             once.insert(name, Arc::clone(&inputs));
             inputs
@@ -151,15 +153,16 @@ impl World {
             fragments.push(Fragment::load(&tree::repository().join(&file), &file)?);
         }
         fragments.push(fragment(lines)?);
-        let inputs = self.inputs(&fragments, &self.base, &self.alone)?;
+        let inputs = self.inputs(&fragments, &[], &self.base, &self.alone)?;
         let list = files::read_text(&tree::repository().join("collateral/lts.yaml"), 1 << 20)?;
         self.judged(Arc::new(inputs), &list)
     }
 
-    /// What comes of a fragment of the repository over the smallest configuration, with the guest's
-    /// allow-list.
-    pub fn over_tiny(&self, file: &str) -> Result<Asked<'_>, Stop> {
-        let fragment = Fragment::load(&tree::repository().join(file), file)?;
+    /// What comes of the pipeline of the guest kernel: its fragments over the smallest
+    /// configuration, its assertions, its allow-list.
+    pub fn guest(&self) -> Result<Asked<'_>, Stop> {
+        let workspace = Workspace::find(&tree::repository())?;
+        let pipeline = workspace.pipeline("guest")?;
         let tiny = {
             let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
             kbuild.target("tinyconfig")?.text
@@ -169,7 +172,8 @@ impl World {
             config: base.clone(),
             remarks: Vec::new(),
         };
-        let inputs = self.inputs(&[fragment], &base, &alone)?;
+        let fragments = workspace.fragments_of(&pipeline)?;
+        let inputs = self.inputs(&fragments, &assertions(&pipeline), &base, &alone)?;
         let list = tree::repository().join("collateral/guest.yaml");
         self.judged(Arc::new(inputs), &files::read_text(&list, 1 << 20)?)
     }
@@ -204,10 +208,11 @@ impl World {
     fn inputs(
         &self,
         fragments: &[Fragment],
+        assertions: &[Request],
         base: &DotConfig,
         alone: &Answer,
     ) -> Result<Inputs, Stop> {
-        let merged = merge(base, fragments, &[], self.version.series)?;
+        let merged = merge(base, fragments, assertions, self.version.series)?;
         let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Inputs {
             resolved: resolve(&kbuild, merged.text())?,
