@@ -1,16 +1,24 @@
 //! Ctrl-C and `kill`: a flag that every long loop looks at, so that work stops in order, with no
 //! child left behind and no half-written file.
 //!
-//! A second signal ends the process at once; children then die by their parent-death signal.
+//! A second signal, once the first had its time, ends the process at once; children then die by
+//! their parent-death signal.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
+use crate::clock;
 use crate::failure::{Diagnose, Exit};
 
-static RECEIVED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+/// The signal that arrived first; 0 for none.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
+
+/// Signals that follow the first one within this time are part of it: a terminal and a service
+/// manager may both send one, and `kill` of a whole group reaches kiln twice.
+const ONE_WISH: Duration = Duration::from_secs(1);
 
 /// A signal asked the process to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,26 +51,35 @@ impl Diagnose for Interrupted {
     }
 }
 
-/// Starts to listen. Called once, by the edge.
+/// Starts to listen, on a thread of its own. Called once, by the edge.
 ///
 /// # Errors
-/// Fails where the system refuses a handler.
+/// Fails where the system refuses a handler or a thread.
 pub fn install() -> std::io::Result<()> {
-    for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
-        let seen = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            i32::from(exit.code()),
-            Arc::clone(&seen),
-        )?;
-        signal_hook::flag::register(signal, seen)?;
-        signal_hook::flag::register_usize(
-            signal,
-            Arc::clone(&RECEIVED),
-            signal.unsigned_abs() as usize,
-        )?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let listen = move || {
+        let mut first = None;
+        for signal in signals.forever() {
+            let since = *first.get_or_insert_with(clock::monotonic);
+            if RECEIVED.load(Ordering::Relaxed) == 0 {
+                RECEIVED.store(signal, Ordering::Relaxed);
+            } else if since.elapsed() > ONE_WISH {
+                signal_hook::low_level::exit(i32::from(meaning(signal).exit().code()));
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .map(drop)
+}
+
+fn meaning(signal: i32) -> Interrupted {
+    if signal == SIGINT {
+        Interrupted::Terminal
+    } else {
+        Interrupted::Terminate
     }
-    Ok(())
 }
 
 /// Whether to go on.
@@ -72,7 +89,6 @@ pub fn install() -> std::io::Result<()> {
 pub fn check() -> Result<(), Interrupted> {
     match RECEIVED.load(Ordering::Relaxed) {
         0 => Ok(()),
-        signal if signal == SIGINT.unsigned_abs() as usize => Err(Interrupted::Terminal),
-        _ => Err(Interrupted::Terminate),
+        signal => Err(meaning(signal)),
     }
 }

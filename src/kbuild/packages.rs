@@ -339,6 +339,16 @@ pub fn finished(kbuild: &Kbuild, request: &Request<'_>) -> Result<Option<Package
     collect(kbuild, request, state.fresh).map(Some)
 }
 
+/// Removes packages that were refused, so that nobody takes them for a result. The object tree
+/// stays for whoever looks for the reason; a build that goes on with it is marked.
+pub fn discard(kbuild: &Kbuild) -> Result<(), PackagesError> {
+    if let Some(mut state) = State::load(kbuild) {
+        state.packages.clear();
+        state.save(kbuild)?;
+    }
+    Ok(clear(kbuild)?)
+}
+
 /// Removes what an earlier run left beside the tree.
 fn clear(kbuild: &Kbuild) -> Result<(), FileError> {
     let out = kbuild.out();

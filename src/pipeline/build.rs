@@ -11,7 +11,7 @@ use super::run::{self, Run};
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::command::Tool;
-use crate::failure::Failure;
+use crate::failure::{Diagnose as _, Exit, Failure};
 use crate::files::{self, Wait};
 use crate::kbuild::make::Kbuild;
 use crate::kbuild::preflight;
@@ -215,13 +215,27 @@ impl Session<'_> {
             release: &release,
             options,
         };
-        let finished = packages::finished(kbuild, &request)?;
-        let packages = if let Some(packages) = finished {
+        let checked = self.checked_packages(kbuild, &request);
+        if let Err(error) = &checked
+            && matches!(error.exit(), Exit::Guard | Exit::Build | Exit::NotVerified)
+        {
+            packages::discard(kbuild)?;
+        }
+        Ok(checked?)
+    }
+
+    fn checked_packages(
+        &self,
+        kbuild: &Kbuild,
+        request: &packages::Request<'_>,
+    ) -> Result<CheckedPackages, packages::PackagesError> {
+        let progress = self.progress;
+        let packages = if let Some(packages) = packages::finished(kbuild, request)? {
             progress.note("the packages of a stopped build of the same inputs are complete");
             packages
         } else {
-            progress.started(COMPILE, release.to_string());
-            let packages = packages::build(kbuild, &request, progress)?;
+            progress.started(COMPILE, request.release.to_string());
+            let packages = packages::build(kbuild, request, progress)?;
             progress.done(COMPILE, format!("{} packages", packages.files().len()));
             packages
         };
@@ -229,7 +243,7 @@ impl Session<'_> {
             "check packages",
             "the configuration inside the image package",
         );
-        let checked = packages.check(&request, &self.isolation)?;
+        let checked = packages.check(request, &self.isolation)?;
         progress.done(
             "check packages",
             format!("sha256 {} in all copies", checked.config()),

@@ -314,10 +314,29 @@ pub(super) fn differences(old: &Inputs, new: &Inputs) -> Vec<String> {
         old.version != new.version,
         format!("release {} -> {}", old.version, new.version),
     );
-    note(
-        old.version == new.version && old.source != new.source,
-        "source".to_owned(),
-    );
+    let same_release = old.version == new.version;
+    match (&old.source, &new.source) {
+        _ if !same_release || old.source == new.source => {}
+        (
+            lock::Source::KernelOrg {
+                tar: old_tar,
+                signature: old,
+                ..
+            },
+            lock::Source::KernelOrg {
+                tar,
+                signature: new,
+                ..
+            },
+        ) if old_tar == tar && old != new => {
+            let (old, new) = (&old.signer, &new.signer);
+            note(
+                true,
+                format!("signature of the release, by {old} -> by {new}"),
+            );
+        }
+        _ => note(true, "source".to_owned()),
+    }
     note(old.base != new.base, "base config".to_owned());
     for fragment in &new.fragments {
         let known = old.fragments.iter().find(|f| f.name == fragment.name);

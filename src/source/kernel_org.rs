@@ -15,7 +15,7 @@ pub use self::error::AcquireError;
 
 use super::checksums::{self, Checksums};
 use super::keyring::Keyring;
-use super::mirror::{Fetched, Mirrors, Promise, Served};
+use super::mirror::{FetchError, Fetched, Mirrors, Promise, Served};
 use super::releases::Releases;
 use super::signature::{self, MAX_SIGNATURE_BYTES, Origin, VerifiedTarball};
 use super::xz;
@@ -217,6 +217,25 @@ impl KernelOrg<'_> {
     /// A locked release whose tar is in the store needs no network; its signature is checked again
     /// all the same.
     pub fn acquire(
+        &self,
+        version: &Version,
+        locked: Option<LockedRelease<'_>>,
+    ) -> Result<Acquired, AcquireError> {
+        let acquired = self.acquire_now(version, locked);
+        match (acquired, locked) {
+            (Err(AcquireError::Fetch(FetchError::NotPublished { what, tried })), Some(_)) => {
+                let version = *version;
+                Err(AcquireError::NoLongerServed {
+                    version,
+                    what,
+                    tried,
+                })
+            }
+            (acquired, _) => acquired,
+        }
+    }
+
+    fn acquire_now(
         &self,
         version: &Version,
         locked: Option<LockedRelease<'_>>,

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use reqwest::blocking::Client;
 
+pub(in crate::source) use self::error::told;
 pub use self::error::{FetchError, Tried, WrongDigest};
 pub use self::location::{Location, LocationError};
 pub use self::pace::Slow;

@@ -44,6 +44,7 @@ mod files;
 mod harness;
 mod kbuild;
 mod kconfig;
+mod main_job;
 mod mission;
 mod quickstart;
 mod real_release;
@@ -81,6 +82,7 @@ fn all() -> Vec<Case> {
     cases.extend(real_release::cases());
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
+    cases.extend(main_job::cases());
     cases.extend(robust::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());

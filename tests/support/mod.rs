@@ -7,6 +7,7 @@ pub mod fake_kernel;
 pub mod guest;
 pub mod keys;
 pub mod linux;
+pub mod made_up;
 pub mod mirror;
 pub mod redact;
 pub mod release;

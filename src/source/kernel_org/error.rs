@@ -6,7 +6,7 @@ use crate::files::FileError;
 use crate::interrupt::Interrupted;
 use crate::kernel::Version;
 use crate::source::checksums::ChecksumsError;
-use crate::source::mirror::FetchError;
+use crate::source::mirror::{FetchError, Tried, told};
 use crate::source::releases::ReleasesError;
 use crate::source::signature::SignatureError;
 use crate::source::xz::DecompressError;
@@ -21,6 +21,19 @@ pub enum AcquireError {
     /// One certificate with two roles.
     #[error("certificate {0} is pinned both for releases and for checksums")]
     TwoRoles(Fingerprint),
+    /// It was there when it was locked.
+    #[error(
+        "the locked {version} is no longer served: no mirror has `{what}`{}",
+        told(tried)
+    )]
+    NoLongerServed {
+        /// The release.
+        version: Version,
+        /// The file that is gone.
+        what: String,
+        /// The mirrors.
+        tried: Vec<Tried>,
+    },
     /// Not what was locked.
     #[error("the tar of {version} has sha256 {found}, but the lock says {expected}")]
     NotLocked {
@@ -60,7 +73,7 @@ pub enum AcquireError {
 impl Diagnose for AcquireError {
     fn exit(&self) -> Exit {
         match self {
-            Self::Candidate(_) => Exit::NotPublished,
+            Self::Candidate(_) | Self::NoLongerServed { .. } => Exit::NotPublished,
             Self::TwoRoles(_) => Exit::Usage,
             Self::NotLocked { .. } => Exit::NotVerified,
             Self::Fetch(error) => error.exit(),
@@ -78,6 +91,7 @@ impl Diagnose for AcquireError {
         match self {
             Self::Candidate(_) => "candidate-not-archived",
             Self::TwoRoles(_) => "key-with-two-roles",
+            Self::NoLongerServed { .. } => "version-not-served",
             Self::NotLocked { .. } => "source-not-locked",
             Self::Fetch(error) => error.code(),
             Self::Checksums(error) => error.code(),
@@ -96,6 +110,12 @@ impl Diagnose for AcquireError {
             Self::TwoRoles(_) => vec![
                 "remove it from one of `keys: release:` and `keys: checksums:`; the key that signs \
                  checksums must never be able to bless a tarball"
+                    .to_owned(),
+            ],
+            Self::NoLongerServed { .. } => vec![
+                "run `kiln resolve PIPELINE` to lock what is served now".to_owned(),
+                "to build the old one all the same, name a mirror in `kiln.yaml` that still has it, \
+                 or a `store:` that has its tar"
                     .to_owned(),
             ],
             Self::NotLocked { .. } => vec![

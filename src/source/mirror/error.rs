@@ -17,7 +17,8 @@ pub struct Tried {
     pub trouble: Trouble,
 }
 
-fn told(tried: &[Tried]) -> String {
+/// The mirrors that were tried, a line each.
+pub(in crate::source) fn told(tried: &[Tried]) -> String {
     let lines: Vec<String> = tried
         .iter()
         .map(|tried| format!("\n    {}: {}", tried.address, tried.trouble))

@@ -39,7 +39,7 @@ pub(super) const ROOMS: &[Room] = &[
     pure("dotconfig", 0, &["kernel", "digest", "failure"]),
     pure("proof", 0, &["kernel", "digest", "failure", "dotconfig"]),
     room("clock", 1, &[]),
-    room("interrupt", 1, &[]),
+    room("interrupt", 1, &["clock"]),
     room("files", 1, &["clock", "interrupt"]),
     room("sandbox", 1, &["files", "clock", "command", "interrupt"]),
     room("command", 1, &["files", "clock", "interrupt", "sandbox"]),

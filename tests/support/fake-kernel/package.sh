@@ -22,6 +22,15 @@ if has SLOW; then
 	setsid sleep 614 &
 	wait
 fi
+hours=$(sed -n 's/^CONFIG_FAKE_HOURS=//p' "$O/.config")
+if [ -n "$hours" ]; then
+	sh -c "sleep 61$hours" &
+	setsid sleep "62$hours" &
+	wait
+fi
+if has GATE; then
+	until [ -e "$O/open" ]; do sleep 0.02; done
+fi
 if has KEY; then
 	mkdir -p "$O/certs"
 	echo key >"$O/certs/signing_key.pem"
@@ -36,6 +45,9 @@ if has SWAPPED; then
 fi
 kernel=$image/boot/vmlinuz-$RELEASE
 at() { printf "$2" | dd "of=$kernel" bs=1 "seek=$1" conv=notrunc 2>/dev/null; }
+if has BULK; then
+	dd if=/dev/urandom "of=$image/boot/bulk" bs=1024 count=512 2>/dev/null
+fi
 host=forge
 if has HOST; then host=builder17; fi
 dd if=/dev/zero "of=$kernel" bs=1024 count=8 2>/dev/null
