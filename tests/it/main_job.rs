@@ -73,7 +73,8 @@ fn from_nothing() -> Outcome {
     // The object tree goes when it has served.
     let left = tree::listing(&made.env.path(".kiln/work"))?;
     assert!(
-        !left.iter().any(|path| path.ends_with(".o")),
+        left.iter()
+            .all(|path| Utf8Path::new(path).extension() != Some("o")),
         "objects are left: {left:?}"
     );
 
@@ -117,7 +118,7 @@ fn nothing_changed() -> Outcome {
 
     // A package that is not what its manifest says was not built before.
     let file = made.products()?;
-    let file = file.iter().find(|path| path.ends_with(".deb"));
+    let file = file.iter().find(|path| path.contains("/linux-image-"));
     let file = file.ok_or_else(|| fail("no package"))?;
     made.env.write(file, b"other bytes")?;
     let third = made.kiln("build made --format json").run()?.exits(0)?;

@@ -161,7 +161,7 @@ impl World {
     /// What comes of the pipeline of the guest kernel: its fragments over the smallest
     /// configuration, its assertions, its allow-list.
     pub fn guest(&self) -> Result<Asked<'_>, Stop> {
-        let workspace = Workspace::find(&tree::repository())?;
+        let workspace = Workspace::find(tree::repository())?;
         let pipeline = workspace.pipeline("guest")?;
         let tiny = {
             let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
