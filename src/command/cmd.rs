@@ -102,6 +102,13 @@ impl Cmd {
             .fold(self, |cmd, (name, value)| cmd.env(name, value))
     }
 
+    /// Takes a variable out.
+    #[must_use]
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.env.retain(|(known, _)| known != name);
+        self
+    }
+
     /// The directory to run in; inside the sandbox where there is one.
     #[must_use]
     pub fn cwd(mut self, path: impl Into<Utf8PathBuf>) -> Self {

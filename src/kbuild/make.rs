@@ -140,14 +140,13 @@ pub struct Kbuild {
     places: Places,
     dir: Utf8PathBuf,
     environment: Environment,
+    source: Utf8PathBuf,
     jobs: NonZeroU32,
-    make: Tool,
 }
 
 impl Kbuild {
     /// Prepares the directory of the build.
     pub fn new(setup: &Setup<'_>) -> Result<Self, MakeError> {
-        let make = Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?;
         let dir = absolute(setup.dir)?;
         let source = absolute(setup.source)?;
         let out = dir.join(OUT);
@@ -184,14 +183,24 @@ impl Kbuild {
             sandbox,
             places,
             dir,
+            source,
             jobs: setup.jobs,
-            make,
         })
     }
 
     /// The directory of this build on the host.
     pub fn dir(&self) -> &Utf8Path {
         &self.dir
+    }
+
+    /// The source tree on the host.
+    pub fn source(&self) -> &Utf8Path {
+        &self.source
+    }
+
+    /// The source tree as programs of the build find it: `srctree`.
+    pub fn source_inside(&self) -> &Utf8Path {
+        &self.places.src
     }
 
     /// Where the packages land, on the host.
@@ -216,8 +225,12 @@ impl Kbuild {
 
     /// `make TARGETS` with nothing said yet about where its output goes; also the base for a
     /// shell or `menuconfig` in the same surroundings.
-    pub fn make<'t>(&self, targets: impl IntoIterator<Item = &'t str>) -> Cmd {
-        Cmd::new(&self.make)
+    ///
+    /// # Errors
+    /// Where make is not installed.
+    pub fn make<'t>(&self, targets: impl IntoIterator<Item = &'t str>) -> Result<Cmd, MakeError> {
+        let make = Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?;
+        Ok(Cmd::new(&make)
             .args(["-C", self.places.src.as_str()])
             .arg(format!("O={}", self.places.tree()))
             // Named, not left to `uname -m`: with the `x86` that it would give, a 64-bit kernel is
@@ -226,7 +239,7 @@ impl Kbuild {
             .arg(format!("-j{}", self.jobs))
             .args(targets)
             .envs(self.environment.vars())
-            .sandbox(&self.sandbox)
+            .sandbox(&self.sandbox))
     }
 
     /// The same, in the environment of the package build.
@@ -235,9 +248,9 @@ impl Kbuild {
         release: &Release,
         options: PackageOptions,
         targets: impl IntoIterator<Item = &'t str>,
-    ) -> Cmd {
+    ) -> Result<Cmd, MakeError> {
         let environment = self.environment.for_packages(release, options);
-        self.make(targets).envs(environment.vars())
+        Ok(self.make(targets)?.envs(environment.vars()))
     }
 
     /// A program of the system in the same sandbox and environment, in the object tree.
@@ -266,7 +279,7 @@ impl Kbuild {
         files::write(&self.dot_config(), settled.text.as_bytes())?;
         files::write(&self.out().join(LSMOD), lsmod.as_bytes())?;
         let log = self.fresh_log("localmodconfig")?;
-        self.make(["localmodconfig"])
+        self.make(["localmodconfig"])?
             .arg(format!("LSMOD={}", self.places.out.join(LSMOD)))
             .stdin_bytes("\n".repeat(1000))
             .log(&log)
@@ -292,7 +305,7 @@ impl Kbuild {
         files::write(&self.dot_config(), merged.as_bytes())?;
         let log = self.fresh_log("listnewconfig")?;
         let output = self
-            .make(["-s", "listnewconfig"])
+            .make(["-s", "listnewconfig"])?
             .log(log)
             .deadline(CONFIG_DEADLINE)
             .capture()
@@ -309,7 +322,7 @@ impl Kbuild {
     ) -> Result<(), MakeError> {
         let log = self.fresh_log("kernelrelease")?;
         let output = self
-            .make_for(release, options, ["-s", "kernelrelease"])
+            .make_for(release, options, ["-s", "kernelrelease"])?
             .log(log)
             .deadline(CONFIG_DEADLINE)
             .capture()
@@ -320,7 +333,7 @@ impl Kbuild {
     /// Runs a configuration target, then reads the configuration that it left.
     fn configure(&self, target: &str) -> Result<Resolved, MakeError> {
         let log = self.fresh_log(target)?;
-        self.make([target])
+        self.make([target])?
             .env("KCONFIG_WARN_UNKNOWN_SYMBOLS", "1")
             .log(&log)
             .deadline(CONFIG_DEADLINE)

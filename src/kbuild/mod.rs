@@ -3,7 +3,8 @@
 //!
 //! `environment` is the one environment, `make` asks the tree for configurations, `preflight` says
 //! what would fail before an hour is spent, `packages` compiles and packages and then judges what
-//! is inside the finished `.deb`s. `compile_log` reads what make said, `shim` is kiln standing in
+//! is inside the finished `.deb`s. `probe` answers what Kconfig files ask, without make.
+//! `compile_log` reads what make said, `shim` is kiln standing in
 //! for two tools inside the build.
 
 pub mod checked;
@@ -15,6 +16,10 @@ pub mod make;
 pub mod needs;
 pub mod packages;
 pub mod preflight;
+pub mod probe;
+mod probe_cache;
+mod probe_environment;
+mod probe_reach;
 pub mod shim;
 pub mod warnings;
 

@@ -369,13 +369,13 @@ fn compile(
     let log = kbuild.fresh_log("compile")?;
     let total = Estimate::of(request.config.config()).objects;
     let stop = AtomicBool::new(false);
+    let make = kbuild
+        .make_for(request.release, request.options, ["bindeb-pkg"])?
+        .log(&log)
+        .deadline(DEADLINE);
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| follow(&log, total, &stop, progress));
-        let ran = kbuild
-            .make_for(request.release, request.options, ["bindeb-pkg"])
-            .log(&log)
-            .deadline(DEADLINE)
-            .run();
+        let ran = make.run();
         stop.store(true, Ordering::Release);
         ran
     });

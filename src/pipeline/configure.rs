@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
+use super::engine::Engine;
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::clock;
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::kbuild::make::{Kbuild, Resolved, Setup};
 use crate::kbuild::warnings::KconfigWarning;
+use crate::kconfig::language::Model;
 use crate::kconfig::{
     self, Definitions, Evidence, Facts, GuardReport, Merged, Origin, Remark, Request,
 };
@@ -39,6 +41,9 @@ pub struct Configured {
     pub definitions: Definitions,
     /// The tree's makefiles, with the resolved configuration in place.
     pub kbuild: Kbuild,
+    /// The tree by kiln's own reading, with the resolved configuration; nothing where kiln cannot
+    /// read it.
+    pub model: Option<Model>,
 }
 
 impl Session<'_> {
@@ -82,6 +87,17 @@ impl Session<'_> {
         let alone = kbuild.olddefconfig(base.text())?;
         // Last, so that its result is what stands in the object tree.
         let resolved = kbuild.olddefconfig(merged.text())?;
+        let model = match Engine::read(&kbuild, Some(&self.probe_cache())) {
+            Ok(mut engine) => {
+                engine.olddefconfig(merged.text());
+                Some(engine.into_model())
+            }
+            Err(error) if error.leaves_it_to_the_tree() => {
+                progress.warning(error.to_string());
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
         progress.done(
             "configure",
             format!(
@@ -118,7 +134,13 @@ impl Session<'_> {
             report,
             definitions,
             kbuild,
+            model,
         })
+    }
+
+    /// Where the answers of a tree's probes are kept for the next time.
+    fn probe_cache(&self) -> Utf8PathBuf {
+        self.workspace.dot_kiln().join("cache").join("probes.json")
     }
 
     /// The base config of the lock, trimmed as the pipeline says.

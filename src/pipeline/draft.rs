@@ -144,7 +144,7 @@ fn edited(trial: &Trial) -> Result<DotConfig, Failure> {
     let kbuild = &trial.configured.kbuild;
     let terminal = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
     let code = kbuild
-        .make(["menuconfig"])
+        .make(["menuconfig"])?
         .env("TERM", terminal)
         .interactive()
         .map_err(|error: CommandError| Failure::from(error))?;

@@ -7,6 +7,7 @@ pub mod check_config;
 pub mod configure;
 pub mod draft;
 pub mod embedded;
+pub mod engine;
 pub mod locked;
 pub mod needs;
 pub mod quickstart;

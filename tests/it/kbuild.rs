@@ -105,7 +105,7 @@ fn tree_answers() -> Outcome {
 fn surroundings_are_fixed() -> Outcome {
     let env = Env::new()?;
     let kernel = FakeKernel::new(&env, sandboxed()?)?;
-    let output = kernel.kbuild()?.make(["-s", "surroundings"]).capture()?;
+    let output = kernel.kbuild()?.make(["-s", "surroundings"])?.capture()?;
     let said = String::from_utf8_lossy(&output).into_owned();
     let variable = |name: &str| {
         let start = format!("{name}=");
@@ -179,7 +179,7 @@ fn without_a_sandbox() -> Outcome {
         kbuild.target("tinyconfig")?.text,
         "CONFIG_TINY=y\nCONFIG_MODULES=y\n"
     );
-    let output = kbuild.make(["-s", "surroundings"]).capture()?;
+    let output = kbuild.make(["-s", "surroundings"])?.capture()?;
     let said = String::from_utf8_lossy(&output).into_owned();
     let source = env.path("linux");
     assert!(said.contains(&format!("pwd={source}\n")), "{said}");

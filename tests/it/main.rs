@@ -46,6 +46,7 @@ mod kbuild;
 mod kconfig;
 mod main_job;
 mod mission;
+mod probe;
 mod quickstart;
 mod real_release;
 mod releases;
@@ -78,6 +79,7 @@ fn all() -> Vec<Case> {
     cases.extend(files::cases());
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
+    cases.extend(probe::cases());
     cases.extend(quickstart::cases());
     cases.extend(real_release::cases());
     cases.extend(releases::cases());

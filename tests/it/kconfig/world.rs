@@ -185,7 +185,7 @@ impl World {
             let dot_config = kbuild.tree().join(".config");
             files::write(&dot_config, text.as_bytes())?;
             kbuild
-                .make(["-s", "olddefconfig"])
+                .make(["-s", "olddefconfig"])?
                 .arg(format!("{tool}=/nonexistent"))
                 .log(kbuild.dir().join("without.log"))
                 .run()?;
