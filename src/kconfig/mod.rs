@@ -13,6 +13,7 @@ mod definitions;
 mod derive;
 mod directive;
 mod drift;
+pub mod explain;
 mod export;
 mod finding;
 mod fragment;

@@ -42,6 +42,8 @@ pub struct Model {
     pub(super) asked: Vec<Option<Asked>>,
     /// By symbol: when it was asked for; later is greater, zero is never.
     pub(super) when: Vec<u32>,
+    /// When the last line was asked.
+    pub(super) latest: u32,
     /// By symbol.
     pub(super) cells: Vec<Cell>,
     /// Whether reading the configuration gave a warning.
@@ -64,6 +66,7 @@ impl Model {
         let mut model = Self {
             asked: vec![None; tree.symbols.len()],
             warned: false,
+            latest: 0,
             when: vec![0; tree.symbols.len()],
             chosen: vec![None; tree.choices.len()],
             cells,
@@ -103,7 +106,7 @@ impl Model {
     }
 
     /// The value of an expression.
-    pub(super) fn expr(&self, id: ExprId) -> Tri {
+    pub fn expr(&self, id: ExprId) -> Tri {
         match self.tree.exprs.get(id) {
             Expr::Always => Tri::Yes,
             Expr::Symbol(symbol) => self.cells[symbol.index()].tri,
@@ -116,12 +119,12 @@ impl Model {
                 Tri::Yes => Tri::Yes,
                 left => left.max(self.expr(b)),
             },
-            Expr::Compare(relation, a, b) => Tri::from(self.compare(relation, a, b)),
+            Expr::Compare(relation, a, b) => self.holds(relation, a, b),
         }
     }
 
     /// Whether the symbol's values are only `n` and `y`.
-    pub(super) fn is_bool(&self, symbol: SymbolId) -> bool {
+    pub fn is_bool(&self, symbol: SymbolId) -> bool {
         match self.tree.symbol(symbol).kind {
             Type::Bool => true,
             Type::Tristate => self
@@ -144,6 +147,10 @@ impl Model {
         } else {
             cell.text
         }
+    }
+
+    pub(super) fn holds(&self, relation: Relation, a: SymbolId, b: SymbolId) -> Tri {
+        Tri::from(self.compare(relation, a, b))
     }
 
     fn compare(&self, relation: Relation, a: SymbolId, b: SymbolId) -> bool {
@@ -185,7 +192,7 @@ impl Model {
     }
 
     /// How far a prompt lets a person set the symbol.
-    pub(super) fn visibility(&self, symbol: SymbolId) -> Tri {
+    pub fn visibility(&self, symbol: SymbolId) -> Tri {
         let nodes = &self.tree.symbol(symbol).nodes;
         let prompts = nodes
             .iter()
@@ -203,7 +210,7 @@ impl Model {
     }
 
     /// The value that one select demands.
-    pub(super) fn demand(&self, select: &Select) -> Tri {
+    pub fn demand(&self, select: &Select) -> Tri {
         match self.cells[select.by.index()].tri {
             Tri::No => Tri::No,
             by => by.min(self.expr(select.condition)),
@@ -217,12 +224,12 @@ impl Model {
     }
 
     /// The value that all selects of a symbol demand.
-    pub(super) fn selected(&self, id: SymbolId) -> Tri {
+    pub fn selected(&self, id: SymbolId) -> Tri {
         self.demanded(id, &self.tree.symbol(id).selected_by)
     }
 
     /// What the dependencies of a symbol's entries allow.
-    pub(super) fn direct(&self, id: SymbolId) -> Tri {
+    pub fn direct(&self, id: SymbolId) -> Tri {
         let entries = self.tree.symbol(id).direct.iter();
         let most = entries.map(|entry| self.expr(*entry)).max();
         self.rounded(id, most.unwrap_or(Tri::Yes))
@@ -372,7 +379,7 @@ impl Model {
     }
 
     /// The range that counts for a symbol.
-    pub(super) fn range(&self, id: SymbolId) -> Option<&Range> {
+    pub fn range(&self, id: SymbolId) -> Option<&Range> {
         let mut ranges = self.tree.symbol(id).ranges.iter();
         ranges.find(|range| self.expr(range.condition) != Tri::No)
     }

@@ -1,37 +1,7 @@
-use std::collections::HashMap;
-
-use super::{Ask, Host, HostError, Model, ParseError, Problem, Said, Tree};
-
-/// Files, answers of programs and variables, all in memory.
-#[derive(Default)]
-pub(super) struct Memory {
-    pub(super) files: HashMap<&'static str, String>,
-    pub(super) programs: HashMap<&'static str, &'static str>,
-    pub(super) variables: HashMap<&'static str, &'static str>,
-}
-
-impl Host for Memory {
-    fn read(&self, path: &str) -> Result<Option<String>, HostError> {
-        Ok(self.files.get(path).cloned())
-    }
-
-    fn shell(&self, command: &str) -> Result<Vec<u8>, HostError> {
-        match self.programs.get(command) {
-            Some(output) => Ok(output.as_bytes().to_vec()),
-            None => Err(HostError(format!("no answer for `{command}`").into())),
-        }
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        self.variables.get(name).map(|value| (*value).to_owned())
-    }
-}
+use super::{Ask, Memory, Model, ParseError, Problem, Said, Tree};
 
 pub(super) fn memory(text: &str) -> Memory {
-    Memory {
-        files: HashMap::from([("Kconfig", text.to_owned())]),
-        ..Memory::default()
-    }
+    Memory::of(text)
 }
 
 pub(super) fn tree(text: &str) -> Tree {

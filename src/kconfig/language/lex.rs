@@ -90,7 +90,11 @@ impl Source {
             if self.at >= self.text.len() {
                 return Ok(false);
             }
+            let probes = macros.probes.len();
             self.tokens(host, macros, warnings, statement)?;
+            for probe in &mut macros.probes[probes..] {
+                probe.place.line = statement.line;
+            }
             if !statement.tokens.is_empty() {
                 return Ok(true);
             }

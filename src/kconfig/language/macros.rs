@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::error::{Place, Problem};
 use super::host::{Host, HostError};
+use super::view::Probe;
 
 /// A function may call functions this deep; deeper is a variable that contains itself.
 const DEEPEST: usize = 200;
@@ -73,6 +74,10 @@ pub(super) struct Macros {
     pub(super) from_outside: Vec<(String, Option<String>)>,
     /// What built-in functions said, in order.
     pub(super) said: Vec<(Place, Said)>,
+    /// What programs answered to statements, in order.
+    pub(super) probes: Vec<Probe>,
+    /// The last command that was run, until a statement takes it.
+    command: Option<String>,
 }
 
 /// Where an expansion takes place.
@@ -129,7 +134,18 @@ impl Macros {
 
     /// The value of the reference whose inside, without `$(` and `)`, is `inside`.
     pub(super) fn reference(&mut self, scene: Scene<'_>, inside: &str) -> Result<String, Trouble> {
-        self.call(scene, inside, &[], 0)
+        // A variable that was expanded where it is defined is no statement's probe.
+        self.command = None;
+        let value = self.call(scene, inside, &[], 0)?;
+        if let Some(command) = self.command.take() {
+            self.probes.push(Probe {
+                place: scene.place,
+                text: format!("$({inside})"),
+                answer: value.clone(),
+                command,
+            });
+        }
+        Ok(value)
     }
 
     fn expand_in(
@@ -225,6 +241,7 @@ impl Macros {
         let value = match (name, arguments) {
             ("shell", [command]) => {
                 let output = scene.host.shell(command).map_err(Trouble::Host)?;
+                self.command = Some(command.clone());
                 one_line(&output)
             }
             ("info", [text]) => {

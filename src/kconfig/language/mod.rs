@@ -20,6 +20,7 @@ mod host;
 mod lex;
 mod line;
 mod macros;
+mod memory;
 mod number;
 mod order;
 mod parse;
@@ -30,6 +31,7 @@ mod texts;
 mod tree;
 mod trial;
 mod unmet;
+mod view;
 mod warning;
 mod write;
 
@@ -43,10 +45,12 @@ pub use eval::Model;
 pub use expr::{Expr, ExprId, Exprs, Relation, SymbolId, Tri};
 pub use host::{Host, HostError};
 pub use macros::Said;
+pub use memory::Memory;
 pub use read::ReadWarning;
 pub use terms::Term;
 pub use tree::{
     Choice, ChoiceId, Default, Kind, Node, NodeId, Prompt, Range, Select, Symbol, Tree, Type,
 };
 pub use trial::{Ask, Change};
+pub use view::Probe;
 pub use warning::ParseWarning;

@@ -43,6 +43,7 @@ impl Tree {
             ..
         } = parser;
         tree.said = macros.said;
+        tree.probes = macros.probes;
         tree.variables = macros.from_outside;
         tree.warnings = warnings;
         if let Err((place, problem)) = tree.finish().and_then(|()| tree.check()) {

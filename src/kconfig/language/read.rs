@@ -18,8 +18,10 @@ impl Model {
     pub fn read(&mut self, text: &str) -> Vec<ReadWarning> {
         self.asked.fill(None);
         self.when.fill(0);
+        self.latest = 0;
         let mut warnings = Vec::new();
         for (line, text) in (1_u32..).zip(text.split('\n')) {
+            self.latest = line;
             let text = text.strip_suffix('\r').unwrap_or(text);
             self.read_line(line, text, &mut |text| {
                 warnings.push(ReadWarning { line, text });

@@ -7,6 +7,7 @@ use super::error::Place;
 use super::expr::{ExprId, Exprs, SymbolId};
 use super::macros::Said;
 use super::order::Plan;
+use super::view::Probe;
 use super::warning::ParseWarning;
 
 /// The type of a symbol.
@@ -246,6 +247,7 @@ pub struct Tree {
     pub(super) said: Vec<(Place, Said)>,
     pub(super) variables: Vec<(String, Option<String>)>,
     pub(super) plan: Plan,
+    pub(super) probes: Vec<Probe>,
 }
 
 impl fmt::Debug for Tree {
@@ -271,6 +273,7 @@ impl Tree {
             said: Vec::new(),
             variables: Vec::new(),
             plan: Plan::default(),
+            probes: Vec::new(),
         };
         for letter in ["n", "m", "y"] {
             let symbol = tree.constant(letter);

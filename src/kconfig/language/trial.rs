@@ -35,6 +35,14 @@ pub(super) struct Undo {
     asked: Vec<(SymbolId, Option<Asked>, u32)>,
     cells: Vec<(SymbolId, Cell)>,
     chosen: Vec<(ChoiceId, Option<SymbolId>)>,
+    latest: u32,
+}
+
+impl Undo {
+    /// The symbols whose computed state changed.
+    pub(super) fn symbols(&self) -> Vec<SymbolId> {
+        self.cells.iter().map(|(symbol, _)| *symbol).collect()
+    }
 }
 
 impl Model {
@@ -57,8 +65,10 @@ impl Model {
     pub(super) fn apply(&mut self, lines: &[Ask]) -> Undo {
         let mut undo = Undo::default();
         let mut queue = Queue::default();
-        let last = self.when.iter().max().copied().unwrap_or(0);
-        for (number, line) in (last.saturating_add(1)..).zip(lines) {
+        undo.latest = self.latest;
+        for line in lines {
+            self.latest = self.latest.saturating_add(1);
+            let number = self.latest;
             let symbol = line.symbol;
             let asked = match self.understood(symbol, &line.value) {
                 Understood::As(asked) => Some(asked),
@@ -110,6 +120,7 @@ impl Model {
     }
 
     pub(super) fn restore(&mut self, undo: Undo) {
+        self.latest = undo.latest;
         for (choice, chosen) in undo.chosen.into_iter().rev() {
             self.chosen[choice.index()] = chosen;
         }

@@ -1,0 +1,227 @@
+//! Answers about one configuration.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::fix::{self, Fix};
+use super::need::{self, Need};
+use super::search::{self, Goal, Keep};
+use super::steps;
+use super::who::{self, Answered, SetBy};
+use crate::dotconfig::{DotConfig, Value};
+use crate::kconfig::definitions::Site;
+use crate::kconfig::language::{Ask, Model, Place, SymbolId, Tree, Tri, Type};
+use crate::kconfig::merge::Merged;
+use crate::kconfig::request::{Request, Source, Wanted};
+
+/// Where the lines of a configuration come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// The fragments' lines, and the text that the model has read.
+    pub merged: &'a Merged,
+    /// The base below them.
+    pub base: &'a DotConfig,
+}
+
+/// Why a symbol is what it is, and what would make it what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// Who gave it its value.
+    pub set: SetBy,
+    /// The terms that keep its prompt from allowing what was asked, the first failing one first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// The range that counts, where it has one: `12 25`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// Whether no prompt lets a line be heard.
+    pub hidden: bool,
+    /// What to write.
+    pub fix: Fix,
+}
+
+impl Answer {
+    /// The probes to blame: those that the needs rest on, where no line makes up for them.
+    pub fn probes(&self) -> Vec<&Answered> {
+        match self.fix {
+            Fix::None => self.needs.iter().flat_map(Need::all_probes).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Answers questions about one configuration.
+#[derive(Debug)]
+pub struct Explainer<'m> {
+    model: &'m mut Model,
+    ground: Ground<'m>,
+    keep: Keep,
+}
+
+impl<'m> Explainer<'m> {
+    /// Answers about a model that has read `ground.merged.text()`.
+    pub fn new(model: &'m mut Model, ground: Ground<'m>) -> Self {
+        let keep = Keep::new(model, ground.merged.requests.iter());
+        Self {
+            model,
+            ground,
+            keep,
+        }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        self.model
+    }
+
+    /// Why a request that does not hold does not hold; nothing for an unknown symbol.
+    pub fn request(&mut self, request: &Request) -> Option<Answer> {
+        let id = self.symbol(&request.symbol)?;
+        let fix = self.fix(id, request);
+        Some(self.answer(id, &request.wanted.value, fix))
+    }
+
+    /// Why a symbol does not have a value that nobody asked for, and what would bring it about.
+    pub fn wish(&mut self, symbol: &str, value: &Value) -> Option<Answer> {
+        let id = self.symbol(symbol)?;
+        let fix = self.fix_wish(id, value);
+        Some(self.answer(id, value, fix))
+    }
+
+    /// Who gave a symbol its value, and what it lacks for `value`; no fix is searched.
+    pub fn reason(&self, symbol: &str, value: &Value) -> Option<Answer> {
+        let id = self.symbol(symbol)?;
+        Some(self.answer(id, value, Fix::None))
+    }
+
+    fn symbol(&self, name: &str) -> Option<SymbolId> {
+        let tree = self.model.tree();
+        tree.find(name).filter(|id| tree.symbol(*id).is_defined())
+    }
+
+    fn answer(&self, id: SymbolId, wanted: &Value, fix: Fix) -> Answer {
+        let model = &*self.model;
+        let symbol = model.tree().symbol(id);
+        let value = match wanted {
+            Value::Yes => Tri::Yes,
+            Value::No if !symbol.kind.is_logic() => Tri::No,
+            Value::No if model.tri(id) != Tri::No => Tri::No,
+            _ => Tri::Mod,
+        };
+        let asks = |name: Type| matches!(name, Type::Int | Type::Hex);
+        let range = model.range(id).filter(|_| asks(symbol.kind));
+        Answer {
+            set: who::set_by(model, &self.ground, id),
+            needs: need::failing(model, &self.ground, id, value),
+            range: range.map(|range| {
+                let (low, high) = (model.value(range.low), model.value(range.high));
+                format!("{low} {high}")
+            }),
+            hidden: steps::prompts(model, symbol).next().is_some()
+                && model.visibility(id) == Tri::No,
+            fix,
+        }
+    }
+
+    /// What makes a request hold whose line is in the configuration already.
+    fn fix(&mut self, id: SymbolId, request: &Request) -> Fix {
+        let kind = self.model.tree().symbol(id).kind;
+        let value = &request.wanted.value;
+        let line = value.to_string();
+        let of_fragment = request.source == Source::Fragment;
+        let readable = self.model.is_readable(id, &line) || (value.is_off() && !kind.is_logic());
+        if !readable {
+            let Some(value) = retyped(kind, value) else {
+                return Fix::None;
+            };
+            let fix = self.fix_wish(id, &value);
+            return if of_fragment { fix.instead() } else { fix };
+        }
+        let goal = Goal {
+            symbol: id,
+            wanted: request.wanted.clone(),
+        };
+        let fix = self.search(&goal, &[], &[]);
+        if matches!(fix, Fix::None) && self.is_beyond(id, &line) {
+            let bound = Value::parse(self.model.value(id));
+            return self.fix_wish(id, &bound).instead();
+        }
+        let symbol = self.model.tree().symbol(id);
+        let promptless = steps::prompts(self.model, symbol).next().is_none();
+        if promptless && of_fragment {
+            fix.instead()
+        } else {
+            fix
+        }
+    }
+
+    /// What brings about a value, its own line included where that counts.
+    fn fix_wish(&mut self, id: SymbolId, value: &Value) -> Fix {
+        let goal = Goal {
+            symbol: id,
+            wanted: Wanted::exactly(value.clone()),
+        };
+        let symbol = self.model.tree().symbol(id);
+        let own = Ask {
+            symbol: id,
+            value: value.to_string(),
+        };
+        if steps::prompts(self.model, symbol).next().is_none() {
+            self.search(&goal, &[], &[])
+        } else {
+            self.search(
+                &goal,
+                std::slice::from_ref(&own),
+                std::slice::from_ref(&own),
+            )
+        }
+    }
+
+    /// Searches lines after `always`; `told` are those of them that a person must write too.
+    fn search(&mut self, goal: &Goal, always: &[Ask], told: &[Ask]) -> Fix {
+        if let Some(found) = search::search(self.model, goal, always, &self.keep) {
+            let mut lines = found;
+            lines.extend_from_slice(told);
+            return fix::add(self.model, goal.symbol, &lines);
+        }
+        // Perhaps only another request is in the way.
+        match search::search(self.model, goal, always, &Keep::default()) {
+            Some(mut lines) => {
+                lines.extend_from_slice(told);
+                fix::conflict(self.model, &self.ground, &lines)
+            }
+            None => Fix::None,
+        }
+    }
+
+    /// Whether a number that can be set is moved into its range.
+    fn is_beyond(&self, id: SymbolId, asked: &str) -> bool {
+        self.model.visibility(id) != Tri::No
+            && self.model.range(id).is_some()
+            && self.model.value(id) != asked
+    }
+}
+
+/// The value of another type that says the same, where there is one.
+fn retyped(kind: Type, value: &Value) -> Option<Value> {
+    Some(match (kind, value) {
+        (Type::Bool | Type::Tristate, Value::Int(number)) if number == "0" => Value::No,
+        (Type::Bool | Type::Tristate, Value::Int(_)) | (Type::Bool, Value::Module) => Value::Yes,
+        (Type::Int, Value::Yes) => Value::Int("1".to_owned()),
+        (Type::Hex, Value::Yes) => Value::Hex("0x1".to_owned()),
+        (Type::Text, Value::Int(text) | Value::Hex(text) | Value::Loose(text)) => {
+            Value::Text(text.clone())
+        }
+        (Type::Text, Value::Yes | Value::Module) => Value::Text(value.to_string()),
+        _ => return None,
+    })
+}
+
+/// A place as the guard names it.
+pub(super) fn site(tree: &Tree, place: Place) -> Site {
+    Site {
+        file: Arc::from(tree.file(place)),
+        line: place.line,
+    }
+}
