@@ -109,7 +109,7 @@ impl Answer for Report<'_> {
         text.push_str(&table.render(2));
         let manifest = built.directory.join(MANIFEST);
         let modules = if built.manifest.unsigned_modules {
-            "; modules are unsigned: boot with Secure Boot off"
+            "; not every module is signed: boot with Secure Boot off"
         } else {
             ""
         };

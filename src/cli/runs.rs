@@ -1,5 +1,6 @@
 //! `kiln runs`: what ran, how it ended, and its log.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, Command};
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::failure::{Exit, Failure};
 use crate::files;
 use crate::pipeline::run::{self, Past, Status};
-use crate::ui::{Answer, Style, Table, Tone};
+use crate::ui::{Answer, Style, Table, Tone, printable};
 
 /// Largest log that is shown, in bytes.
 const LOG_LIMIT: u64 = 256 << 20;
@@ -53,7 +54,7 @@ pub(super) static SHOW: Verb = Verb {
 pub(super) static LOG: Verb = Verb {
     path: &["runs", "log"],
     summary: "Print the log of a run",
-    detail: "",
+    detail: "What the run did, then what its programs printed, then how it failed, if it did.",
     writes: false,
     formats: &[Format::Text],
     exits: &[],
@@ -112,26 +113,36 @@ fn list(context: &Context) -> Result<Exit, Failure> {
 }
 
 fn show(context: &Context, wanted: &One) -> Result<Exit, Failure> {
-    context.answer(&Show(one(context, wanted)?))?;
+    let run = one(context, wanted)?;
+    let outputs = run.outputs()?;
+    context.answer(&Show { run, outputs })?;
     Ok(Exit::Ok)
 }
 
 fn log(context: &Context, wanted: &One) -> Result<Exit, Failure> {
     let run = one(context, wanted)?;
-    let bytes = files::read(&run.directory.join("log"), LOG_LIMIT)?;
-    // Compilers and archives may have put anything into it: nothing of that moves the cursor.
-    let text: String = String::from_utf8_lossy(&bytes)
-        .chars()
-        .map(|c| {
-            if c.is_control() && !matches!(c, '\n' | '\t') {
-                '?'
-            } else {
-                c
-            }
-        })
-        .collect();
-    write_out(&text)?;
+    show_log(&run.directory.join("log"))?;
+    for path in run.logs()? {
+        write_out(&format!("\n== {}\n", path.file_name().unwrap_or_default()))?;
+        show_log(&path)?;
+    }
+    if let Some(failure) = &run.record.failure {
+        write_out(&printable(&format!("\n== failed: {failure}\n")))?;
+    }
     Ok(Exit::Ok)
+}
+
+/// Prints a log. Compilers and archives may have put anything into it: nothing of that moves the
+/// cursor.
+fn show_log(path: &Utf8Path) -> Result<(), Failure> {
+    let bytes = files::read(path, LOG_LIMIT)?;
+    let text = printable(&String::from_utf8_lossy(&bytes));
+    write_out(&text)?;
+    if text.is_empty() || text.ends_with('\n') {
+        Ok(())
+    } else {
+        write_out("\n")
+    }
 }
 
 fn word(run: &Past) -> (&'static str, Tone) {
@@ -169,13 +180,21 @@ impl Answer for List {
     }
 }
 
-struct Show(Past);
+struct Show {
+    run: Past,
+    outputs: Vec<Utf8PathBuf>,
+}
 
 impl Answer for Show {
     fn text(&self, style: Style) -> String {
-        let record = &self.0.record;
-        let (word, tone) = word(&self.0);
+        let record = &self.run.record;
+        let (word, tone) = word(&self.run);
         let mut text = format!("{} {}\n", record.id, style.paint(tone, word));
+        if let Some(release) = &record.release {
+            text.push_str("  release: ");
+            text.push_str(release);
+            text.push('\n');
+        }
         if let Some(failure) = &record.failure {
             text.push_str("  ");
             text.push_str(&failure.replace('\n', "\n  "));
@@ -195,13 +214,23 @@ impl Answer for Show {
             text.push_str(doubt);
             text.push('\n');
         }
+        for path in &self.outputs {
+            text.push_str("  made: ");
+            text.push_str(path.as_str());
+            text.push('\n');
+        }
         text.push_str("  files: ");
-        text.push_str(self.0.directory.as_str());
+        text.push_str(self.run.directory.as_str());
         text.push('\n');
         text
     }
 
     fn json(&self) -> Value {
-        json!({ "schema": "kiln.run/1", "directory": self.0.directory, "run": self.0.record })
+        json!({
+            "schema": "kiln.run/1",
+            "directory": self.run.directory,
+            "run": self.run.record,
+            "outputs": self.outputs,
+        })
     }
 }

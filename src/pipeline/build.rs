@@ -163,13 +163,12 @@ impl Session<'_> {
         let work = self.work_directory(lock)?;
         let source = self.acquire_locked(pipeline, lock)?;
         let tree = self.unpack(&source.tarball, &work.join("source"), Select::All)?;
-        let configured = self.configure(pipeline, lock, &tree, &work.join("build"))?;
-        keep_report(&configured, run.directory())?;
-        let Configured { report, kbuild, .. } = configured;
-        let guarded = report.into_guarded()?;
-        let compiled = self.compile(pipeline, lock, &tree, &guarded, &kbuild);
-        keep_logs(kbuild.dir(), &run.directory().join("logs"))?;
-        let checked = compiled?;
+        let directory = work.join("build");
+        let made = self.make(pipeline, lock, &tree, &directory, run);
+        // What the programs said is wanted most where they failed; that failure goes first.
+        let kept = keep_logs(&directory, &run.logs());
+        let (guarded, checked) = made?;
+        kept?;
         for doubt in checked.doubts() {
             run.doubt(doubt.to_string());
         }
@@ -178,6 +177,23 @@ impl Session<'_> {
             self.discard(&work)?;
         }
         Ok(built)
+    }
+
+    /// Configures, guards, compiles.
+    fn make(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        tree: &SourceTree,
+        directory: &Utf8Path,
+        run: &Run<'_>,
+    ) -> Result<(GuardedConfig, CheckedPackages), Failure> {
+        let configured = self.configure(pipeline, lock, tree, directory)?;
+        keep_report(&configured, run.directory())?;
+        let Configured { report, kbuild, .. } = configured;
+        let guarded = report.into_guarded()?;
+        let checked = self.compile(pipeline, lock, tree, &guarded, &kbuild)?;
+        Ok((guarded, checked))
     }
 
     /// Compiles the guarded configuration into packages, and checks what is inside them.
@@ -329,6 +345,9 @@ fn toolchain() -> Result<BTreeMap<String, String>, Failure> {
 
 /// Copies the logs of programs to the run, before the object tree may go.
 fn keep_logs(from: &Utf8Path, to: &Utf8Path) -> Result<(), Failure> {
+    if !from.is_dir() {
+        return Ok(());
+    }
     for name in files::list(from)? {
         let path = from.join(&name);
         if path.extension() == Some("log") {
@@ -389,7 +408,7 @@ fn finish(
         config: guarded.digest(),
         guard_report: guarded.report_digest(),
         toolchain: toolchain()?,
-        unsigned_modules: checked.modules().signed == 0,
+        unsigned_modules: checked.modules().signed < checked.modules().count,
         unsigned_image: !checked.secure_boot_signed(),
     };
     let envelope = Envelope::unsigned("manifest", &manifest.to_payload()?);

@@ -2,7 +2,7 @@
 //! of its own, written as it goes, so that a killed run still tells how far it came.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ use crate::progress::{Event, Progress};
 
 /// Largest run record that is read, in bytes.
 const RECORD_LIMIT: u64 = 1 << 20;
+
+/// Name of the directory with the logs of programs, in that of a run.
+const LOGS: &str = "logs";
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +61,10 @@ pub struct Record {
     pub pipeline: String,
     /// The process that runs it.
     pub pid: u32,
+    /// When that process began, in clock ticks since the machine was started: its number alone may
+    /// belong to another one by now. Absent in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_began: Option<u64>,
     /// When it began, RFC 3339.
     pub started: String,
     /// When it ended.
@@ -151,6 +158,7 @@ impl<'a> Run<'a> {
             verb: verb.to_owned(),
             pipeline: pipeline.to_owned(),
             pid: std::process::id(),
+            pid_began: began(std::process::id()),
             started: now.to_string(),
             ended: None,
             status: Status::Running,
@@ -184,6 +192,11 @@ impl<'a> Run<'a> {
     /// The log that programs append to.
     pub fn log(&self) -> Utf8PathBuf {
         self.directory.join("log")
+    }
+
+    /// Where the logs of its programs are kept.
+    pub fn logs(&self) -> Utf8PathBuf {
+        self.directory.join(LOGS)
     }
 
     /// The run's id.
@@ -233,7 +246,7 @@ impl<'a> Run<'a> {
                 Err(failure) => {
                     open.record.status = Status::Failed;
                     open.record.exit = Some(failure.exit.code());
-                    open.record.failure = Some(failure.message.clone());
+                    open.record.failure = Some(told(failure));
                 }
             }
         }
@@ -257,6 +270,13 @@ impl<'a> Run<'a> {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+/// The message of a failure with what caused it, a line each.
+fn told(failure: &Failure) -> String {
+    let causes = failure.causes.iter();
+    let causes = causes.map(|cause| format!("\ncaused by: {cause}"));
+    format!("{}{}", failure.message, causes.collect::<String>())
 }
 
 impl Progress for Run<'_> {
@@ -315,14 +335,43 @@ pub struct Past {
     pub record: Record,
 }
 
+impl Past {
+    /// What it has put out: the manifest and the packages that it names. Nothing where there is no
+    /// manifest, which is written last.
+    pub fn outputs(&self) -> Result<Vec<Utf8PathBuf>, FileError> {
+        let manifest = self.directory.join(super::build::MANIFEST);
+        if !manifest.is_file() {
+            return Ok(Vec::new());
+        }
+        let packages = self.directory.join("packages");
+        let names = files::list(&packages)?;
+        let packages = names.into_iter().map(|name| packages.join(name));
+        Ok(std::iter::once(manifest).chain(packages).collect())
+    }
+
+    /// The logs of its programs; that of compiling is the last.
+    pub fn logs(&self) -> Result<Vec<Utf8PathBuf>, FileError> {
+        let logs = self.directory.join(LOGS);
+        if !logs.is_dir() {
+            return Ok(Vec::new());
+        }
+        let names = files::list(&logs)?;
+        let mut logs: Vec<Utf8PathBuf> = names.into_iter().map(|name| logs.join(name)).collect();
+        // What one looks for stands where one looks: at the end.
+        logs.sort_by_key(|path| path.file_stem() == Some("compile"));
+        Ok(logs)
+    }
+}
+
 /// All runs below `runs`, oldest first. Directories without a readable record are left out and
 /// named in the second list.
 pub fn list(runs: &Utf8Path) -> Result<(Vec<Past>, Vec<Utf8PathBuf>), FileError> {
     let (mut past, mut unreadable) = (Vec::new(), Vec::new());
-    if !runs.is_dir() {
-        return Ok((past, unreadable));
-    }
-    for name in files::list(runs)? {
+    let names = match files::list(runs) {
+        Err(FileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    for name in names {
         let directory = runs.join(name);
         match read(&directory) {
             Some(record) => past.push(Past { directory, record }),
@@ -335,11 +384,22 @@ pub fn list(runs: &Utf8Path) -> Result<(Vec<Past>, Vec<Utf8PathBuf>), FileError>
 fn read(directory: &Utf8Path) -> Option<Record> {
     let bytes = files::read(&directory.join("run.json"), RECORD_LIMIT).ok()?;
     let mut record: Record = serde_json::from_slice(&bytes).ok()?;
-    let alive = Utf8Path::new("/proc").join(record.pid.to_string()).exists();
+    let began = began(record.pid);
+    let alive = began.is_some() && (record.pid_began.is_none() || record.pid_began == began);
     if record.status == Status::Running && !alive {
         record.status = Status::Died;
     }
     (record.schema == SCHEMA).then_some(record)
+}
+
+/// When a process began, in clock ticks since the machine was started; `None` where there is no
+/// such process. The 22nd field of `/proc/PID/stat`; the second, the program's name, may hold
+/// blanks and brackets.
+fn began(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_name, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -390,6 +450,33 @@ mod tests {
         run.lock().record.pid = u32::MAX;
         run.save().unwrap();
         assert_eq!(list(&runs).unwrap().0[0].record.status, Status::Died);
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_now_is_not_the_run() {
+        let (_guard, runs) = scratch();
+        let run = Run::begin(&runs, "build", "lts", &Silent).unwrap();
+        let status = || list(&runs).unwrap().0[0].record.status;
+        assert_eq!(status(), Status::Running);
+        run.lock().record.pid_began = Some(1);
+        run.save().unwrap();
+        assert_eq!(status(), Status::Died);
+        // A record of before says nothing of it.
+        run.lock().record.pid_began = None;
+        run.save().unwrap();
+        assert_eq!(status(), Status::Running);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_not_no_runs() {
+        let (_guard, runs) = scratch();
+        assert_eq!(
+            list(&runs.join("absent")).unwrap(),
+            (Vec::new(), Vec::new())
+        );
+        files::write(&runs.join("file"), b"").unwrap();
+        assert!(list(&runs.join("file")).is_err());
+        assert!(list(&runs.join("file/runs")).is_err());
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Manifest {
     /// Versions of the programs of the build root that decide the bytes. Empty for a pinned root,
     /// whose package lock says it.
     pub toolchain: BTreeMap<String, String>,
-    /// Modules carry no signature.
+    /// At least one module carries no signature.
     pub unsigned_modules: bool,
     /// The kernel is not signed for Secure Boot.
     pub unsigned_image: bool,

@@ -84,11 +84,24 @@ fn from_nothing() -> Outcome {
         (&runs[0]["status"], &runs[0]["exit"]),
         (&"ok".into(), &0.into())
     );
-    made.kiln("runs show").run()?.exits(0)?.says(release)?;
+    // One of the two modules is unsigned, so Secure Boot would not load it.
+    assert_eq!(answer["unsigned_modules"], true);
+    let show = made.kiln("runs show").run()?.exits(0)?;
+    let show = show.says(&format!("release: {release}\n"))?;
+    let show = show.says(&format!("made: {directory}/manifest.json\n"))?;
+    show.says(&format!(
+        "made: {directory}/packages/linux-image-{release}_"
+    ))?;
+    let show = made.kiln("runs show --format json").run()?.exits(0)?;
+    let outputs = show.json()?["outputs"].as_array().map(Vec::len);
+    assert_eq!(outputs, Some(3));
     made.kiln("runs log")
         .run()?
         .exits(0)?
-        .says("== compile: ")?;
+        .says("== compile: ")?
+        .says("\n== compile.log\n")?
+        .says("  CC      kernel/fork.o\n")?
+        .never_says("== failed")?;
     Ok(())
 }
 
@@ -200,6 +213,16 @@ fn compiler_error() -> Outcome {
         .exits(Exit::Build)?
         .warns("kernel/fork.c:99:2: error: 'x' undeclared")?;
     assert_eq!(made.products()?, Vec::<String>::new());
+    let show = made.kiln("runs show").run()?.exits(0)?;
+    let show = show.says("release: 6.18.40-1-made-")?;
+    show.says("error: 'x' undeclared")?.never_says("made: ")?;
+    let log = made.kiln("runs log").run()?.exits(0)?;
+    let log = log.says("make[3]: *** [scripts/Makefile.build:229: kernel/fork.o] Error 1")?;
+    let (_before, failure) = log
+        .stdout
+        .split_once("\n== failed: compiling failed")
+        .ok_or_else(|| fail("the failure is not the end of the log"))?;
+    assert!(failure.contains("error: 'x' undeclared"), "{failure}");
     Ok(())
 }
 
