@@ -1,5 +1,6 @@
 //! `kiln build`: from a pipeline to checked packages.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 
 use clap::{Args, Command};
@@ -7,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{Example, Verb, WITH_ANNOTATIONS};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
+use crate::kconfig::GuardReport;
 use crate::pipeline::build::{Built, MANIFEST, Options};
-use crate::ui::{Answer, Style, Table, Tone};
+use crate::ui::{Answer, Judged, Style, Table, Tone};
 
 /// What every command that compiles may end with.
 pub(super) const EXITS: &[Exit] = &[
@@ -33,7 +35,7 @@ pub(super) static VERB: Verb = Verb {
              finished image package once more. The same inputs are not built twice. A stopped build \
              goes on where it was; its packages are then marked as not publishable.",
     writes: true,
-    formats: TEXT_AND_JSON,
+    formats: WITH_ANNOTATIONS,
     exits: EXITS,
     examples: &[
         Example {
@@ -80,8 +82,24 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
         again: arguments.again,
         keep: arguments.keep,
     };
-    let built = session.build(&pipeline, options)?;
-    context.answer(&Report(&built))?;
+    let prefix = work.prefix();
+    let annotated = Cell::new(None);
+    let judged = |report: &GuardReport| {
+        let judged = Judged {
+            pipeline: pipeline.name(),
+            file: &pipeline.file,
+            prefix: &prefix,
+            report,
+        };
+        annotated.set(Some(context.annotate(Some(&judged))));
+    };
+    let built = session.build(&pipeline, options, &judged);
+    match annotated.take() {
+        Some(written) => written?,
+        None if built.is_ok() => context.annotate(None)?,
+        None => {}
+    }
+    context.answer(&Report(&built?))?;
     Ok(Exit::Ok)
 }
 

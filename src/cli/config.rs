@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{Example, TEXT_AND_JSON, Verb, WITH_ANNOTATIONS};
 use super::work::Work;
 use crate::dotconfig;
 use crate::failure::{Exit, Failure};
@@ -15,7 +15,7 @@ use crate::kconfig::{self, Changed, Class};
 use crate::kernel::Series;
 use crate::pipeline::check_config::ConfigCheck;
 use crate::pipeline::draft::DraftError;
-use crate::ui::{Answer, Guarded, Style, Text};
+use crate::ui::{Answer, Guarded, Judged, Style, Text};
 
 /// What can go wrong before a configuration is judged.
 const EXITS: &[Exit] = &[
@@ -38,7 +38,7 @@ pub(super) static CHECK: Verb = Verb {
              them, so trying a line costs nothing. The report, the merged and the resolved config \
              and the changes against the base alone are kept as files.",
     writes: false,
-    formats: TEXT_AND_JSON,
+    formats: WITH_ANNOTATIONS,
     exits: EXITS,
     examples: &[
         Example {
@@ -52,6 +52,10 @@ pub(super) static CHECK: Verb = Verb {
         Example {
             line: "kiln config check lts --format json",
             says: "the whole report, and every change against the base alone",
+        },
+        Example {
+            line: "kiln config check lts --format github",
+            says: "in CI: what blocks, shown at the line that asked",
         },
     ],
     args: CheckArguments::augment_args,
@@ -152,6 +156,12 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
         },
         outcome: &checked,
     };
+    context.annotate(Some(&Judged {
+        pipeline: &checked.pipeline,
+        file: &pipeline.file,
+        prefix: &work.prefix(),
+        report: &checked.report,
+    }))?;
     context.answer(&answer)?;
     if checked.report.passes() {
         return Ok(Exit::Ok);

@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::pipeline::workspace::Workspace;
 use crate::progress::Progress;
 use crate::ui::progress::{Level, Reporter};
-use crate::ui::{Answer, Style, printable};
+use crate::ui::{Answer, Form, Judged, Style, printable};
 
 /// How a verb answers on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,6 +21,35 @@ pub enum Format {
     Text,
     /// For machines: exactly one document, also on failure.
     Json,
+    /// Annotations of GitHub Actions.
+    Github,
+    /// A code quality report of GitLab.
+    Gitlab,
+    /// `JUnit` XML.
+    Junit,
+}
+
+impl Format {
+    /// The word on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+            Self::Junit => "junit",
+        }
+    }
+
+    /// The form of annotations that it stands for.
+    pub fn form(self) -> Option<Form> {
+        match self {
+            Self::Text | Self::Json => None,
+            Self::Github => Some(Form::Github),
+            Self::Gitlab => Some(Form::Gitlab),
+            Self::Junit => Some(Form::Junit),
+        }
+    }
 }
 
 /// When to colour.
@@ -42,7 +71,8 @@ pub(super) struct Global {
     #[arg(short = 'C', long, global = true, value_name = "DIR")]
     pub(super) directory: Option<Utf8PathBuf>,
 
-    /// How to answer on stdout: text, or json (exactly one document)
+    /// How to answer on stdout: text, or json (exactly one document); `config check` and `build`
+    /// also github, gitlab and junit (annotations at the lines of fragments)
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     pub(super) format: Format,
 
@@ -187,7 +217,23 @@ impl Context {
                 *self.document.borrow_mut() = Some(answer.json());
                 Ok(())
             }
+            // What these carry are findings, and those are written by `annotate`.
+            Format::Github | Format::Gitlab | Format::Junit => Ok(()),
         }
+    }
+
+    /// Writes the guard's findings where the format is one of annotations; `None` where nothing was
+    /// judged.
+    ///
+    /// # Errors
+    /// Fails where stdout cannot be written.
+    pub fn annotate(&self, judged: Option<&Judged<'_>>) -> Result<(), Failure> {
+        let Some(form) = self.format.form() else {
+            return Ok(());
+        };
+        self.reporter.clear();
+        let text = judged.map_or_else(|| form.empty().to_owned(), |j| j.annotations(form));
+        write_out(&printable(&text))
     }
 
     /// The JSON document so far.

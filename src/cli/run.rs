@@ -102,10 +102,13 @@ fn run(context: &Context, matches: &ArgMatches) -> Result<Exit, Failure> {
     let (verb, matches) =
         verbs::find(matches).ok_or_else(|| Failure::usage("no such verb; see `kiln help`"))?;
     if !verb.formats.contains(&context.format()) {
-        return Err(
-            Failure::usage(format!("`kiln {}` answers as text only", verb.name()))
-                .hint("leave `--format json` out"),
-        );
+        let formats: Vec<&str> = verb.formats.iter().map(|format| format.as_str()).collect();
+        return Err(Failure::usage(format!(
+            "`kiln {}` does not answer as {}: it knows {}",
+            verb.name(),
+            context.format().as_str(),
+            formats.join(", ")
+        )));
     }
     let result = (verb.run)(context, matches);
     match crate::interrupt::check() {

@@ -47,6 +47,15 @@ pub struct Example {
 /// Both formats.
 pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 
+/// All formats: for verbs that let the guard judge.
+pub(super) const WITH_ANNOTATIONS: &[Format] = &[
+    Format::Text,
+    Format::Json,
+    Format::Github,
+    Format::Gitlab,
+    Format::Junit,
+];
+
 /// Nouns that group verbs, with what they are.
 pub const NOUNS: &[(&str, &str)] = &[
     ("config", "What a kernel is configured to be"),

@@ -3,7 +3,7 @@
 use std::env::VarError;
 use std::num::NonZeroU32;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use super::context::Context;
 use crate::failure::Failure;
@@ -27,6 +27,20 @@ impl Work {
         let workspace = context.workspace()?;
         let mirrors = mirrors(&workspace)?;
         Ok(Self { workspace, mirrors })
+    }
+
+    /// The workspace's directory from that of the repository that CI checked out, with a slash at
+    /// the end: annotations name files from there. Empty where they are one, or where nothing says.
+    pub(super) fn prefix(&self) -> String {
+        let checkout = ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok())
+            .and_then(|path| Utf8Path::new(&path).canonicalize_utf8().ok());
+        let below = checkout
+            .as_deref()
+            .and_then(|checkout| self.workspace.root().strip_prefix(checkout).ok())
+            .filter(|below| !below.as_str().is_empty());
+        below.map_or_else(String::new, |below| format!("{below}/"))
     }
 
     /// A session in it.

@@ -16,7 +16,7 @@ use crate::files::{self, Wait};
 use crate::kbuild::make::Kbuild;
 use crate::kbuild::preflight;
 use crate::kbuild::{CheckedPackages, packages};
-use crate::kconfig::GuardedConfig;
+use crate::kconfig::{GuardReport, GuardedConfig};
 use crate::proof::envelope::Envelope;
 use crate::proof::lock::Lock;
 use crate::proof::manifest::{Manifest, Package};
@@ -68,8 +68,14 @@ impl Built {
 }
 
 impl Session<'_> {
-    /// Builds a pipeline, or finds that its inputs were built before.
-    pub fn build(&self, pipeline: &Loaded, options: Options) -> Result<Built, Failure> {
+    /// Builds a pipeline, or finds that its inputs were built before. `judged` is told the guard's
+    /// answer, whatever it is, before anything is compiled.
+    pub fn build(
+        &self,
+        pipeline: &Loaded,
+        options: Options,
+        judged: &dyn Fn(&GuardReport),
+    ) -> Result<Built, Failure> {
         let purpose = format!("build {}", pipeline.name());
         let _exclusive = self.exclusive(pipeline.name(), &purpose, Wait::UpTo(PATIENCE))?;
         let lock = self.current_lock(pipeline, options)?;
@@ -85,7 +91,9 @@ impl Session<'_> {
             self.progress,
         )?;
         run.building(lock.input_digest, &lock.release().to_string())?;
-        let result = self.listening(&run).stages(pipeline, &lock, &run, options);
+        let result = self
+            .listening(&run)
+            .stages(pipeline, &lock, &run, options, judged);
         run.end(&result)?;
         result
     }
@@ -154,6 +162,7 @@ impl Session<'_> {
         lock: &Lock,
         run: &Run<'_>,
         options: Options,
+        judged: &dyn Fn(&GuardReport),
     ) -> Result<Built, Failure> {
         run.doubt("build root `host`: the host's own tools, not a pinned root");
         if let Some(doubt) = self.isolation_doubt() {
@@ -164,7 +173,12 @@ impl Session<'_> {
         let source = self.acquire_locked(pipeline, lock)?;
         let tree = self.unpack(&source.tarball, &work.join("source"), Select::All)?;
         let directory = work.join("build");
-        let made = self.make(pipeline, lock, &tree, &directory, run);
+        let made = self
+            .configure(pipeline, lock, &tree, &directory)
+            .and_then(|configured| {
+                judged(&configured.report);
+                self.make(pipeline, lock, &tree, configured, run)
+            });
         // What the programs said is wanted most where they failed; that failure goes first.
         let kept = keep_logs(&directory, &run.logs());
         let (guarded, checked) = made?;
@@ -179,16 +193,15 @@ impl Session<'_> {
         Ok(built)
     }
 
-    /// Configures, guards, compiles.
+    /// From the guard's answer to checked packages.
     fn make(
         &self,
         pipeline: &Loaded,
         lock: &Lock,
         tree: &SourceTree,
-        directory: &Utf8Path,
+        configured: Configured,
         run: &Run<'_>,
     ) -> Result<(GuardedConfig, CheckedPackages), Failure> {
-        let configured = self.configure(pipeline, lock, tree, directory)?;
         keep_report(&configured, run.directory())?;
         let Configured { report, kbuild, .. } = configured;
         let guarded = report.into_guarded()?;

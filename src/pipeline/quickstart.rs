@@ -61,7 +61,7 @@ impl Session<'_> {
                 Failure::from,
             ));
         }
-        let built = self.build(&pipeline, Options::default())?;
+        let built = self.build(&pipeline, Options::default(), &|_| ())?;
         let booted = self.boot_test(&pipeline, &built)?;
         let full = self.expect(config.report.config(), &built)?;
         Ok(Quickstart {

@@ -3,6 +3,7 @@
 //! Findings and reports are data; everything here is a function of them. Nothing in this room
 //! decides anything.
 
+mod annotate;
 mod answer;
 mod failure;
 mod guard;
@@ -10,6 +11,7 @@ pub mod progress;
 mod style;
 mod table;
 
+pub use annotate::{Form, Judged};
 pub use answer::{Answer, Text};
 pub use failure::{failure_json, failure_text};
 pub use guard::Guarded;

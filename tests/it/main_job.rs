@@ -199,9 +199,40 @@ fn guarded() -> Outcome {
         (&runs[0]["status"], &runs[0]["exit"]),
         (&"failed".into(), &11.into())
     );
+    // Where CI shows findings at lines, they are at the line that asked.
+    for verb in ["config check", "build"] {
+        let github = made.kiln(&format!("{verb} made --format github")).run()?;
+        let github = github.exits(Exit::Guard)?;
+        let at = "::error file=config-fragments/made.config,line=3,title=CONFIG_DROPPED%3A ";
+        github
+            .says(at)?
+            .says("::notice::made: guard failed on linux 6.18.40")?;
+        let gitlab = made.kiln(&format!("{verb} made --format gitlab")).run()?;
+        let issues = gitlab.exits(Exit::Guard)?.json()?;
+        assert_eq!(issues[0]["location"]["lines"]["begin"], 3, "{issues}");
+        let junit = made.kiln(&format!("{verb} made --format junit")).run()?;
+        junit
+            .exits(Exit::Guard)?
+            .says("file=\"config-fragments/made.config\" line=\"3\"><failure type=")?;
+    }
+    // A checkout that the workspace is only a part of.
+    let github = made.kiln("config check made --format github");
+    let github = github
+        .env("GITHUB_WORKSPACE", made.env.root().as_str())
+        .run()?;
+    github.says("::error file=ws/config-fragments/made.config,line=3,")?;
+    made.kiln("check --format junit")
+        .run()?
+        .exits(Exit::Usage)?
+        .warns("it knows text, json")?;
     // Without the line the same command goes through.
     made.env.edit(FRAGMENT, "CONFIG_DROPPED=y\n", "")?;
-    made.kiln("build made").run()?.exits(0)?;
+    made.kiln("build made --format gitlab")
+        .run()?
+        .exits(0)?
+        .says("[]\n")?;
+    let again = made.kiln("build made --format junit").run()?.exits(0)?;
+    again.says("<testsuites tests=\"0\"")?;
     Ok(())
 }
 
