@@ -18,7 +18,7 @@ use crate::pipeline::draft::DraftError;
 use crate::ui::{Answer, Guarded, Judged, Style, Text};
 
 /// What can go wrong before a configuration is judged.
-const EXITS: &[Exit] = &[
+pub(super) const EXITS: &[Exit] = &[
     Exit::NotVerified,
     Exit::Guard,
     Exit::Build,

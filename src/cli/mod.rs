@@ -1,6 +1,7 @@
 //! The command line: one file a verb, and the table of verbs that help, man pages, completions and
 //! dispatch are made from.
 
+mod accept;
 mod app;
 mod build;
 mod check;

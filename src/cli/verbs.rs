@@ -73,6 +73,7 @@ pub static VERBS: &[&Verb] = &[
     &super::init::VERB,
     &super::check::VERB,
     &super::config::CHECK,
+    &super::accept::VERB,
     &super::config::EDIT,
     &super::config::EXPORT,
     &super::fragment::FROM,

@@ -1,5 +1,6 @@
 //! Strings the stages together: times them, logs them, and decides nothing about file contents.
 
+pub mod accept;
 pub mod acquire;
 pub mod build;
 pub mod check;

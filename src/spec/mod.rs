@@ -4,6 +4,7 @@
 //! error in it at once and naming the place and the nearest known word; it is also the source of
 //! the JSON Schema for editors. Only a file that passed becomes a typed value.
 
+pub mod accept;
 #[cfg(test)]
 mod bad_input;
 pub mod channels;

@@ -1,6 +1,7 @@
 //! The main job as a user meets it, on a made-up kernel: from `kiln init` to checked packages, and
 //! what a release, a lock and a mirror may do meanwhile.
 
+mod answers;
 mod sources;
 mod stopped;
 
@@ -21,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::a_compiler_error_is_told", compiler_error),
         Case::new("main_job::packages_that_are_refused_go", refused_packages),
     ];
+    cases.extend(answers::cases());
     cases.extend(sources::cases());
     cases.extend(stopped::cases());
     cases
