@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod config;
 mod context;
+mod diff;
 mod doctor;
 mod fetch;
 mod fragment;

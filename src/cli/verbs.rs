@@ -74,6 +74,7 @@ pub static VERBS: &[&Verb] = &[
     &super::check::VERB,
     &super::config::CHECK,
     &super::accept::VERB,
+    &super::diff::VERB,
     &super::config::EDIT,
     &super::config::EXPORT,
     &super::fragment::FROM,

@@ -20,6 +20,7 @@ mod fragment;
 mod fragment_line;
 mod guard;
 mod guarded;
+mod intent;
 mod judge;
 mod known;
 pub mod language;
@@ -41,6 +42,7 @@ pub use finding::{
 pub use fragment::{Assignment, Fragment, FragmentError, Problem};
 pub use guard::{Evidence, GuardFailed, GuardReport, Remark, guard};
 pub use guarded::{GuardedConfig, NotGuarded};
+pub use intent::{Asked, Difference, Ground, Intent, compare};
 pub use known::{EffectRow, Facts, Row, Side, Weight};
 pub use merge::{Disagreement, Input, MergeError, Merged, Overridden, merge};
 pub use nearest::nearest;

@@ -327,6 +327,12 @@ impl Session<'_> {
     }
 }
 
+/// Name of the resolved configuration in a run's directory.
+pub(super) const RESOLVED: &str = "resolved.config";
+
+/// Name of what was asked for it in a run's directory.
+pub(super) const INTENT: &str = "intent.json";
+
 /// Name of the manifest in a run's directory.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -376,8 +382,12 @@ pub(super) fn keep_report(configured: &Configured, directory: &Utf8Path) -> Resu
         Failure::unexpected(format!("the guard's report cannot be written: {error}"))
     })?;
     files::write(&directory.join("guard-report.json"), &report)?;
+    let intent = serde_json::to_vec(&configured.intent()).map_err(|error| {
+        Failure::unexpected(format!("what was asked cannot be written: {error}"))
+    })?;
+    files::write(&directory.join(INTENT), &intent)?;
     files::write(
-        &directory.join("resolved.config"),
+        &directory.join(RESOLVED),
         configured.report.config().text().as_bytes(),
     )?;
     files::write(

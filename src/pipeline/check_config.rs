@@ -71,6 +71,24 @@ impl Session<'_> {
     /// A pipeline's configuration as its files are now, in a place of its own that nobody else uses
     /// meanwhile.
     pub(super) fn trial(&self, pipeline: &Loaded, verb: &str) -> Result<Trial, Failure> {
+        let lock = match self.lock_if_any(pipeline)? {
+            Some(lock) => {
+                // Only to learn that source and base are still those of the pipeline.
+                self.carry_over(pipeline, &lock)?;
+                lock
+            }
+            None => self.current_lock(pipeline, Options::default())?,
+        };
+        self.trial_of(pipeline, lock, verb)
+    }
+
+    /// The same on the source and base of a given lock.
+    pub(super) fn trial_of(
+        &self,
+        pipeline: &Loaded,
+        lock: Lock,
+        verb: &str,
+    ) -> Result<Trial, Failure> {
         let name = pipeline.name();
         let purpose = format!("{verb} {name}");
         let directory = self
@@ -83,14 +101,6 @@ impl Session<'_> {
             &purpose,
             Wait::UpTo(std::time::Duration::from_mins(30)),
         )?;
-        let lock = match self.lock_if_any(pipeline)? {
-            Some(lock) => {
-                // Only to learn that source and base are still those of the pipeline.
-                self.carry_over(pipeline, &lock)?;
-                lock
-            }
-            None => self.current_lock(pipeline, Options::default())?,
-        };
         let configured = self.configured(pipeline, &lock, &directory, Select::Configuration)?;
         Ok(Trial {
             lock,

@@ -17,7 +17,7 @@ use crate::kbuild::make::{Kbuild, Resolved, Setup};
 use crate::kbuild::warnings::KconfigWarning;
 use crate::kconfig::language::Model;
 use crate::kconfig::{
-    self, Definitions, Evidence, Facts, GuardReport, Merged, Origin, Remark, Request,
+    self, Definitions, Evidence, Facts, GuardReport, Intent, Merged, Origin, Remark, Request,
 };
 use crate::proof::lock::{self, Lock};
 use crate::source::unpack::SourceTree;
@@ -44,6 +44,13 @@ pub struct Configured {
     /// The tree by kiln's own reading, with the resolved configuration; nothing where kiln cannot
     /// read it.
     pub model: Option<Model>,
+}
+
+impl Configured {
+    /// What it was meant to be, to be kept beside it.
+    pub fn intent(&self) -> Intent {
+        Intent::of(&self.report, &self.merged.requests, &self.definitions)
+    }
 }
 
 impl Session<'_> {

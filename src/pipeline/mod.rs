@@ -5,6 +5,7 @@ pub mod acquire;
 pub mod build;
 pub mod check;
 pub mod check_config;
+pub mod compare;
 pub mod configure;
 pub mod draft;
 pub mod embedded;

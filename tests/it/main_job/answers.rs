@@ -7,10 +7,11 @@ use crate::support::{Case, Outcome, fail};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "main_job::collateral_is_accepted_with_a_reason",
-        collateral,
-    )]
+    vec![
+        Case::new("main_job::collateral_is_accepted_with_a_reason", collateral),
+        Case::new("main_job::two_lines_compared_in_intent", two_lines),
+        Case::new("main_job::builds_and_locks_compared", builds_and_locks),
+    ]
 }
 
 const LIST: &str = "collateral/made.yaml";
@@ -67,5 +68,70 @@ fn collateral() -> Outcome {
         (1, Some(0))
     );
     assert_eq!(made.env.read(LIST)?, text);
+    Ok(())
+}
+
+/// A second pipeline, `other`, that asks for this.
+fn other(made: &MadeUp, asked: &str) -> Outcome {
+    let pipeline = made.env.read("pipelines/made.yaml")?;
+    let pipeline = pipeline.replace("name: made", "name: other");
+    made.env.write(
+        "pipelines/other.yaml",
+        pipeline.replace("[made]", "[other]"),
+    )?;
+    made.env.write("config-fragments/other.config", asked)?;
+    Ok(())
+}
+
+fn two_lines() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    other(&made, "CONFIG_MODULES=y\n\nCONFIG_FAKE_COST=y\n")?;
+    let ran = made.kiln("config diff made other").run()?.exits(0)?;
+    ran.says("from made on linux 6.18.40\nto   other on linux 6.18.40\n")?
+        .says("asked for: 1\n  CONFIG_FAKE_COST  absent -> y  config-fragments/other.config:3\n")?
+        .says("derived from requests, base and tree: 1\n  CONFIG_TINY  y -> absent\n")?;
+    let ran = made.kiln("config diff other other").run()?.exits(0)?;
+    ran.says("no symbol differs")?;
+    made.kiln("config diff made othre")
+        .run()?
+        .exits(Exit::Usage)?
+        .warns("did you mean `other`?")?;
+    Ok(())
+}
+
+fn builds_and_locks() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    let built = made.built()?;
+    let manifest = built["manifest"].as_str().unwrap_or_default().to_owned();
+    let lock = "pipelines/made.lock.json";
+    made.kiln(&format!("config diff {manifest} {lock}"))
+        .run()?
+        .exits(0)?
+        .says("no symbol differs")?;
+    made.ask("CONFIG_FAKE_ERROR=y")?;
+    let ran = made
+        .kiln(&format!("config diff {manifest} made --format json"))
+        .run()?
+        .exits(0)?;
+    let answer = ran.json()?;
+    let differences = answer["differences"].as_array();
+    assert_eq!(differences.map(Vec::len), Some(1), "{answer}");
+    let first = &answer["differences"][0];
+    assert_eq!(
+        (&first["symbol"], &first["ground"], &first["to"]),
+        (&"FAKE_ERROR".into(), &"asked".into(), &"y".into())
+    );
+    // The lock's own fragment is not there any more.
+    made.kiln(&format!("config diff {lock} made"))
+        .run()?
+        .exits(Exit::Usage)?
+        .warns("fragment made")?;
+    // A configuration that was changed after the build is not that of the manifest.
+    let kept = manifest.replace("manifest.json", "resolved.config");
+    std::fs::write(kept, "CONFIG_TINY=y\n")?;
+    made.kiln(&format!("config diff {manifest} made"))
+        .run()?
+        .exits(Exit::NotVerified)?
+        .warns("is not the configuration of the manifest")?;
     Ok(())
 }
