@@ -366,6 +366,7 @@ impl Debian<'_> {
             (&to.reopen()?, &to.path()),
             limits,
             self.progress,
+            |_| (),
         )?;
         Ok(())
     }

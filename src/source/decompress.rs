@@ -1,7 +1,8 @@
 //! Decompressing in a sandbox: the side that starts the worker and doubts it.
 
 use std::fs::File;
-use std::io::Seek as _;
+use std::io::{self, PipeReader, Read, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -131,19 +132,26 @@ impl Diagnose for DecompressError {
     }
 }
 
-/// Decompresses `input` to `output` in a sandbox, after a look at the free disk space. `paths` are
-/// their names: of the input for messages, of the output for measuring the space.
+/// Decompresses `input` in a sandbox, and writes what comes of it to `output`, after a look at the
+/// free disk space. `paths` are their names: of the input for messages, of the output for measuring
+/// the space.
 ///
-/// What the worker reports is not believed: what counts is the verification of the output that
-/// follows. On failure the output holds something unusable, and is the caller's to drop.
-pub fn decompress_in_sandbox(
+/// The worker has a pipe, not the file: what `read` gets to read is exactly what is written, so a
+/// verdict on the one holds for the other. `read` runs beside the decoder, which costs no time with
+/// a second core; what it leaves unread is written all the same. Its result counts only if
+/// decompressing succeeded to the end.
+///
+/// What the worker reports is not believed: what counts is the verification of the output. On
+/// failure the output holds something unusable, and is the caller's to drop.
+pub fn decompress_in_sandbox<T>(
     worker: &Worker,
     isolation: &Isolation,
     input: (&File, &Utf8Path),
     output: (&File, &Utf8Path),
     limits: &Limits,
     progress: &dyn Progress,
-) -> Result<Decompressed, DecompressError> {
+    read: impl FnOnce(&mut (dyn Read + Send + Sync)) -> T,
+) -> Result<(Decompressed, T), DecompressError> {
     let (input, subject) = input;
     let (output, output_path) = output;
     let io = |action, path: &Utf8Path| {
@@ -160,36 +168,135 @@ pub fn decompress_in_sandbox(
     check_room(subject, layout, output_path, limits)?;
     let mut stdin = input.try_clone().map_err(io("share", subject))?;
     stdin.rewind().map_err(io("rewind", subject))?;
-    let stdout = output.try_clone().map_err(io("share", output_path))?;
+    let (pipe, sent) = io::pipe().map_err(io("open a pipe for", subject))?;
     let job = serde_json::to_string(limits).expect("numbers become JSON");
     let sandbox = worker.sandbox(isolation);
     let command = worker
         .command("decompress", &sandbox)
         .arg(job)
         .stdin_file(stdin)
-        .stdout_file(stdout)
+        .stdout_file(OwnedFd::from(sent).into())
         .deadline(Duration::from_hours(1));
     let name = subject.file_name().unwrap_or(subject.as_str());
-    let done = || output.metadata().map_or(0, |metadata| metadata.len());
-    let verdict = worker::run_watched("decompress", command, || {
+    let watch = || {
         progress.event(&Event::Bytes {
             what: format!("decompress {name}"),
-            done: done(),
+            done: output.metadata().map_or(0, |metadata| metadata.len()),
             total: layout.map(|layout| layout.bytes),
         });
-    })?;
-    let decompressed: Decompressed = verdict.map_err(|source| DecompressError::Refused {
+    };
+    let mut through = Through {
+        pipe,
+        output,
+        written: 0,
+        limit: limits.bytes,
+        failed: None,
+    };
+    let (result, through, verdict) = std::thread::scope(|scope| {
+        // The command holds our end of the pipe until the worker has ended.
+        let running = scope.spawn(move || worker::run_watched("decompress", command, watch));
+        let result = read(&mut through);
+        through.finish();
+        let Through {
+            pipe,
+            written,
+            failed,
+            ..
+        } = through;
+        // Where writing failed, the worker would wait forever for someone to read.
+        drop(pipe);
+        let verdict = running
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (result, (written, failed), verdict)
+    });
+    let (written, failed) = through;
+    if let Some(failed) = failed {
+        return Err(failed.into_error(subject, output_path, limits.bytes));
+    }
+    let decompressed: Decompressed = verdict?.map_err(|source| DecompressError::Refused {
         subject: subject.to_owned(),
         source,
     })?;
-    if done() == decompressed.bytes {
-        Ok(decompressed)
+    if written == decompressed.bytes {
+        Ok((decompressed, result))
     } else {
         Err(DecompressError::Disagreement {
             subject: subject.to_owned(),
-            found: done(),
+            found: written,
             reported: decompressed.bytes,
         })
+    }
+}
+
+/// Reads what the worker sends, and writes it to the output on the way.
+struct Through<'f> {
+    pipe: PipeReader,
+    output: &'f File,
+    written: u64,
+    limit: u64,
+    failed: Option<WriteFailed>,
+}
+
+/// Why writing ended early. The worker then fails as well, by its broken pipe; this is the cause.
+enum WriteFailed {
+    /// The worker sent more than it may, whatever limits it was given.
+    TooLarge,
+    /// The system's answer.
+    Io(io::Error),
+}
+
+impl WriteFailed {
+    fn into_error(self, subject: &Utf8Path, output: &Utf8Path, limit: u64) -> DecompressError {
+        match self {
+            Self::TooLarge => DecompressError::Refused {
+                subject: subject.to_owned(),
+                source: XzError::TooLarge { limit },
+            },
+            Self::Io(source) => DecompressError::File(FileError::Io {
+                action: "write",
+                path: output.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+impl Through<'_> {
+    /// Writes what nobody read.
+    fn finish(&mut self) {
+        let mut rest = vec![0; 64 << 10];
+        while self.failed.is_none() {
+            match self.read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => self.failed = self.failed.take().or(Some(WriteFailed::Io(error))),
+            }
+        }
+    }
+
+    fn fail(&mut self, failed: WriteFailed) -> io::Error {
+        self.failed = Some(failed);
+        io::Error::other("what was decompressed could not be written")
+    }
+}
+
+impl Read for Through<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.failed.is_some() {
+            return Err(io::Error::other("writing failed before"));
+        }
+        let count = self.pipe.read(buffer)?;
+        let written = self.written.saturating_add(count as u64);
+        if written > self.limit {
+            return Err(self.fail(WriteFailed::TooLarge));
+        }
+        if let Err(error) = self.output.write_all(&buffer[..count]) {
+            return Err(self.fail(WriteFailed::Io(error)));
+        }
+        self.written = written;
+        Ok(count)
     }
 }
 

@@ -22,7 +22,7 @@ use super::xz;
 use crate::failure::{Diagnose as _, Exit};
 use crate::files::{self, FileError, Staged};
 use crate::kernel::Version;
-use crate::progress::{Event, Progress};
+use crate::progress::{Event, Progress, Silent};
 use crate::proof::lock;
 use crate::sandbox::{Isolation, Worker};
 use crate::store::{Store, StoreError};
@@ -516,7 +516,7 @@ impl KernelOrg<'_> {
         Ok(Archive::Fetched(fetched))
     }
 
-    /// Decompresses the archive once, and verifies the very file that came out.
+    /// Decompresses the archive once, and verifies what is written meanwhile.
     fn open(
         &self,
         version: &Version,
@@ -525,7 +525,7 @@ impl KernelOrg<'_> {
     ) -> Result<(Staged, VerifiedTarball), AcquireError> {
         let tar = self.store.stage()?;
         let name = Utf8PathBuf::from(format!("{}.tar", version.stem()));
-        xz::decompress_in_sandbox(
+        let (_decompressed, judged) = xz::decompress_in_sandbox(
             self.worker,
             self.isolation,
             (
@@ -535,8 +535,12 @@ impl KernelOrg<'_> {
             (&tar.reopen()?, &tar.path()),
             &xz::Limits::kernel(),
             self.progress,
+            |bytes| {
+                let named = (&*name, None);
+                signature::judge(bytes, named, signature, self.release_keys, &Silent)
+            },
         )?;
-        let tarball = self.verify(&tar.path(), &name, version, signature)?;
+        let tarball = judged?.seal(files::open(&tar.path())?, &name, version)?;
         Ok((tar, tarball))
     }
 

@@ -3,10 +3,11 @@
 //! The detached signature covers the *uncompressed* tar. The order is: decompress to a file with
 //! every limit and error checked; verify *that file*; unpack *that same file*. The open file, not
 //! its name, is what a [`VerifiedTarball`] carries from one step to the next, and the digest of
-//! what was verified is compared with what is unpacked.
+//! what was verified is compared with what is unpacked. On the first way in, kiln hashes what it
+//! writes while it writes it; the decompressor itself cannot touch the file.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -269,25 +270,71 @@ pub fn verify(
     version: &Version,
     progress: &dyn Progress,
 ) -> Result<VerifiedTarball, SignatureError> {
-    let now = clock::now();
-    let subject = subject(path);
-    let reject = |problem| -> SignatureError { rejection(subject, keyring, problem).into() };
+    let size = size(&file, path)?;
+    let named = (path, Some(size));
+    let judged = judge(ReadAt::new(&file), named, signature, keyring, progress)?;
+    judged.seal(file, path, version)
+}
+
+/// Verifies the detached `signature` on all that `source` gives, by the rules of [`verify`]. `named`
+/// is the name of the tar, for messages, and its size in bytes, where that is known already.
+pub(in crate::source) fn judge(
+    source: impl Read + Send + Sync,
+    named: (&Utf8Path, Option<u64>),
+    signature: &[u8],
+    keyring: &Keyring,
+    progress: &dyn Progress,
+) -> Result<Judged, SignatureError> {
+    let reject =
+        |problem| -> SignatureError { rejection(subject(named.0), keyring, problem).into() };
     let signatures = parse(signature).map_err(reject)?;
     check_worth_reading(&signatures, keyring).map_err(reject)?;
-    let (signer, notes, sha256, bytes) =
-        read_and_verify(&file, path, &signatures, keyring, now, progress)?;
-    let prefix = version.stem();
-    identity::check(&file, subject, &prefix, version)?;
-    Ok(VerifiedTarball {
-        file,
-        path: path.to_owned(),
-        sha256,
-        bytes,
-        version: *version,
-        prefix,
-        made: signer.made,
-        origin: Origin::Signature { signer, notes },
-    })
+    read_and_verify(source, named, &signatures, keyring, progress)
+}
+
+/// The verdict on some bytes: they were signed. Not yet a tarball.
+#[derive(Debug)]
+pub(in crate::source) struct Judged {
+    signer: Signer,
+    notes: Vec<String>,
+    sha256: Sha256,
+    bytes: u64,
+}
+
+impl Judged {
+    /// The tarball, where `file` holds what was judged: the caller has read that from the file, or
+    /// written it there and nobody else could write to it. Checks that it is `version`. `path` is
+    /// its name, for messages. (Should it change later: what is unpacked is hashed again.)
+    pub(in crate::source) fn seal(
+        self,
+        file: File,
+        path: &Utf8Path,
+        version: &Version,
+    ) -> Result<VerifiedTarball, SignatureError> {
+        let before = size(&file, path)?;
+        if before != self.bytes {
+            return Err(SignatureError::Changed {
+                path: path.to_owned(),
+                before,
+                read: self.bytes,
+            });
+        }
+        let prefix = version.stem();
+        identity::check(&file, subject(path), &prefix, version)?;
+        Ok(VerifiedTarball {
+            file,
+            path: path.to_owned(),
+            sha256: self.sha256,
+            bytes: self.bytes,
+            version: *version,
+            prefix,
+            made: self.signer.made,
+            origin: Origin::Signature {
+                signer: self.signer,
+                notes: self.notes,
+            },
+        })
+    }
 }
 
 /// Verifies a text with its signature around it, such as `sha256sums.asc`. `subject` is its name,
@@ -416,19 +463,18 @@ fn check_worth_reading(signatures: &[Signature], keyring: &Keyring) -> Result<()
     }
 }
 
-/// Reads the file once, through both hashes, and lets the library judge the signatures.
+/// Reads everything once, through both hashes, and lets the library judge the signatures.
 fn read_and_verify(
-    file: &File,
-    path: &Utf8Path,
+    source: impl Read + Send + Sync,
+    (path, size): (&Utf8Path, Option<u64>),
     signatures: &[Signature],
     keyring: &Keyring,
-    now: Timestamp,
     progress: &dyn Progress,
-) -> Result<(Signer, Vec<String>, Sha256, u64), SignatureError> {
+) -> Result<Judged, SignatureError> {
+    let now = clock::now();
     let subject = subject(path);
     let reject = |problem| -> SignatureError { rejection(subject, keyring, problem).into() };
     let malformed = |reason: String| reject(Problem::Malformed { reason });
-    let before = size(file, path)?;
     // The very packets that were parsed and checked are what the library verifies.
     let mut packets = Vec::new();
     for signature in signatures {
@@ -446,15 +492,13 @@ fn read_and_verify(
         progress.event(&Event::Bytes {
             what: format!("verify {subject}"),
             done,
-            total: Some(before),
+            total: size,
         });
     };
-    let (judged, seen) = tee::hash_beside(ReadAt::new(file), &watch, |source| {
-        verifier.verify_reader(source)
-    });
+    let (judged, seen) = tee::hash_beside(source, &watch, |source| verifier.verify_reader(source));
     // The library may report success although its source failed late (it takes a short read for
     // the end), so what the source saw comes first.
-    let (sha256, read) = seen.map_err(|failed| match failed {
+    let (sha256, bytes) = seen.map_err(|failed| match failed {
         Failed::Io(source) => SignatureError::File(FileError::Io {
             action: "read",
             path: path.to_owned(),
@@ -463,16 +507,21 @@ fn read_and_verify(
         Failed::Interrupted(interrupted) => interrupted.into(),
     })?;
     judged.map_err(|error| malformed(error.to_string()))?;
-    if read != before || size(file, path)? != before {
+    if let Some(before) = size.filter(|size| *size != bytes) {
         return Err(SignatureError::Changed {
             path: path.to_owned(),
             before,
-            read,
+            read: bytes,
         });
     }
     let outcome = verifier.into_helper().outcome.unwrap_or_default();
     let (signer, notes) = outcome.decide().map_err(reject)?;
-    Ok((signer, notes, sha256, read))
+    Ok(Judged {
+        signer,
+        notes,
+        sha256,
+        bytes,
+    })
 }
 
 fn size(file: &File, path: &Utf8Path) -> Result<u64, FileError> {

@@ -35,6 +35,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("unpack::no_change_of_an_archive_panics_or_escapes", fuzz),
         Case::new("decompress::in_the_sandbox", decompress_good),
         Case::new(
+            "decompress::read_beside_is_what_is_written",
+            decompress_beside,
+        ),
+        Case::new(
             "decompress::bad_files_have_their_own_errors",
             decompress_bad,
         ),
@@ -548,17 +552,22 @@ fn decompress(
         .write(true)
         .open(&output_path)
         .unwrap();
-    let done = xz::decompress_in_sandbox(
+    let (done, read) = xz::decompress_in_sandbox(
         &bench.worker,
         &bench.isolation,
         (&input, &input_path),
         (&output, &output_path),
         &LIMITS,
         progress,
+        |bytes| {
+            let mut read = Vec::new();
+            bytes.read_to_end(&mut read).map(|_| read)
+        },
     )?;
     let mut out = Vec::new();
     output.rewind().unwrap();
     output.read_to_end(&mut out).unwrap();
+    assert!(read.unwrap() == out, "what was read is what was written");
     Ok((done, out))
 }
 
@@ -583,6 +592,39 @@ fn decompress_good() -> Outcome {
             })
         );
     }
+    Ok(())
+}
+
+/// What nobody reads is written all the same, and a disk that fills up is what is told, not the
+/// worker's broken pipe.
+fn decompress_beside() -> Outcome {
+    let bench = Bench::new()?;
+    let data: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let input_path = bench.env.write("in.tar.xz", make_xz::one_block(&data))?;
+    let output_path = bench.env.write("out.tar", "")?;
+    let input = File::open(&input_path)?;
+    let to = |output: &File, some: &mut [u8]| {
+        xz::decompress_in_sandbox(
+            &bench.worker,
+            &bench.isolation,
+            (&input, &input_path),
+            (output, &output_path),
+            &LIMITS,
+            &Silent,
+            |bytes| bytes.read_exact(some).is_ok(),
+        )
+    };
+    for read in [0, 100_000] {
+        let output = File::options().write(true).open(&output_path)?;
+        let mut some = vec![0; read];
+        let (done, was_read) = to(&output, &mut some)?;
+        assert!(was_read && some == data[..read]);
+        assert_eq!(done.bytes, data.len() as u64);
+        assert!(std::fs::read(&output_path)? == data);
+    }
+    let full = File::options().write(true).open("/dev/full")?;
+    let error = to(&full, &mut []).expect_err("no room");
+    assert_eq!((error.exit(), error.code()), (Exit::NoSpace, "no-space"));
     Ok(())
 }
 
