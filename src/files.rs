@@ -64,7 +64,7 @@ pub enum FileError {
         found: Sha256,
     },
     /// Another process holds the lock.
-    #[error("`{path}` is locked by process {} ({}, since {})", .holder.pid, .holder.purpose, .holder.since)]
+    #[error("`{path}` is locked by {holder}")]
     Locked {
         /// The lock file.
         path: Utf8PathBuf,
@@ -253,16 +253,31 @@ pub fn remove_file(path: &Utf8Path) -> Result<(), FileError> {
 
 /// Names directly below `directory`, sorted. A name that is not UTF-8 is an error.
 pub fn list(directory: &Utf8Path) -> Result<Vec<String>, FileError> {
-    let mut names = Vec::new();
-    for entry in directory
-        .read_dir_utf8()
-        .map_err(FileError::io("list", directory))?
-    {
+    let (names, strange) = entries(directory)?;
+    match strange.into_iter().next() {
+        None => Ok(names),
+        Some(name) => Err(FileError::io("list", directory)(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the name `{name}` is not UTF-8"),
+        ))),
+    }
+}
+
+/// Names directly below `directory`, sorted; apart from them those that are not UTF-8, as far as
+/// they can be shown.
+pub fn entries(directory: &Utf8Path) -> Result<(Vec<String>, Vec<String>), FileError> {
+    let (mut names, mut strange) = (Vec::new(), Vec::new());
+    let found = std::fs::read_dir(directory).map_err(FileError::io("list", directory))?;
+    for entry in found {
         let entry = entry.map_err(FileError::io("list", directory))?;
-        names.push(entry.file_name().to_owned());
+        match entry.file_name().into_string() {
+            Ok(name) => names.push(name),
+            Err(name) => strange.push(name.to_string_lossy().into_owned()),
+        }
     }
     names.sort();
-    Ok(names)
+    strange.sort();
+    Ok((names, strange))
 }
 
 /// Makes the names in a directory durable.
@@ -370,6 +385,20 @@ pub struct Holder {
     pub purpose: String,
     /// Since when.
     pub since: String,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            pid,
+            purpose,
+            since,
+        } = self;
+        match pid {
+            0 => f.write_str("a process that does not say which"),
+            _ => write!(f, "process {pid} ({purpose}, since {since})"),
+        }
+    }
 }
 
 /// How long to wait for a lock.

@@ -21,6 +21,9 @@ pub enum StoreError {
         /// What its bytes give.
         found: Sha256,
     },
+    /// Something else stands in the place of an object.
+    #[error("`{0}` is not a stored object: expected a file")]
+    NotAnObject(Utf8PathBuf),
     /// The file system.
     #[error(transparent)]
     File(#[from] FileError),
@@ -29,14 +32,14 @@ pub enum StoreError {
 impl Diagnose for StoreError {
     fn exit(&self) -> Exit {
         match self {
-            Self::Damaged { .. } => Exit::NotVerified,
+            Self::Damaged { .. } | Self::NotAnObject(_) => Exit::NotVerified,
             Self::File(error) => error.exit(),
         }
     }
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Damaged { .. } => "store-damaged",
+            Self::Damaged { .. } | Self::NotAnObject(_) => "store-damaged",
             Self::File(error) => error.code(),
         }
     }
@@ -49,6 +52,10 @@ impl Diagnose for StoreError {
                 ),
                 "check the disk: bits that change at rest are a hardware fault".to_owned(),
             ],
+            Self::NotAnObject(path) => vec![format!(
+                "remove `{path}` and run the same command again: the object is fetched and \
+                 verified anew"
+            )],
             Self::File(error) => error.hints(),
         }
     }
@@ -92,17 +99,30 @@ impl Store {
         self.directory.join("sha256").join(&name[..2]).join(name)
     }
 
-    /// Whether an object of that name is there. Says nothing of its bytes.
+    /// Whether something of that name is there. Says nothing of what it is.
     pub fn has(&self, digest: &Sha256) -> bool {
-        self.path(digest).is_file()
+        self.path(digest).symlink_metadata().is_ok()
+    }
+
+    /// The path of an object that is there.
+    ///
+    /// # Errors
+    /// Where what is there is no file.
+    pub fn file(&self, digest: &Sha256) -> Result<Utf8PathBuf, StoreError> {
+        let path = self.path(digest);
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(StoreError::NotAnObject(path))
+        }
     }
 
     /// The object's path once its bytes were hashed again, or `None` where it is not there.
     pub fn get(&self, digest: &Sha256) -> Result<Option<Utf8PathBuf>, StoreError> {
-        let path = self.path(digest);
-        if !path.is_file() {
+        if !self.has(digest) {
             return Ok(None);
         }
+        let path = self.file(digest)?;
         let (found, _bytes) = files::hash(&path)?;
         if found == *digest {
             Ok(Some(path))
@@ -147,5 +167,9 @@ mod tests {
         let error = store.get(&digest).unwrap_err();
         assert_eq!(error.exit(), Exit::NotVerified);
         assert!(store.get(&Sha256::of(b"absent")).unwrap().is_none());
+        files::remove_file(&store.path(&digest)).unwrap();
+        files::create_dir_all(&store.path(&digest)).unwrap();
+        assert!(store.has(&digest));
+        assert_eq!(store.get(&digest).unwrap_err().exit(), Exit::NotVerified);
     }
 }

@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use super::closed;
 use crate::failure::{Exit, Failure};
 use crate::pipeline::workspace::Workspace;
 use crate::progress::Progress;
@@ -108,7 +109,9 @@ pub(super) struct Global {
 #[derive(Debug)]
 pub struct Context {
     start: Utf8PathBuf,
+    start_is_given: bool,
     format: Format,
+    quiet: bool,
     verbose: bool,
     offline: bool,
     yes: bool,
@@ -148,7 +151,9 @@ impl Context {
         };
         Ok(Self {
             start,
+            start_is_given: global.directory.is_some(),
             format: global.format,
+            quiet: global.quiet,
             verbose: global.verbose,
             offline: global.offline,
             yes: global.yes,
@@ -162,6 +167,11 @@ impl Context {
     /// The directory that relative paths of the command line start at.
     pub fn start(&self) -> &Utf8Path {
         &self.start
+    }
+
+    /// Whether the command line says where to start.
+    pub fn start_is_given(&self) -> bool {
+        self.start_is_given
     }
 
     /// The workspace around the start directory.
@@ -185,6 +195,11 @@ impl Context {
     /// The format of the answer.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether only what is wrong is to be said.
+    pub fn quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Whether more is to be said.
@@ -276,14 +291,21 @@ impl Context {
 /// Writes to stdout. A reader that went away (`kiln ... | head`) is no failure.
 pub(super) fn write_out(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure {
-            exit: Exit::Unexpected,
-            code: "stdout",
-            message: "failed to write the answer to stdout".to_owned(),
-            causes: vec![error.to_string()],
-            hints: Vec::new(),
-        }),
-        _ => Ok(()),
-    }
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What became of something that was written to stdout.
+pub(super) fn written(result: io::Result<()>) -> Result<(), Failure> {
+    let cause = match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => error.to_string(),
+        _ if closed::stdout_was_closed() => "it is closed".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Failure {
+        exit: Exit::Unexpected,
+        code: "stdout",
+        message: "failed to write the answer to stdout".to_owned(),
+        causes: vec![cause],
+        hints: Vec::new(),
+    })
 }

@@ -4,9 +4,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::{Context, Format};
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use crate::command::quoted;
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files::{self, FileError};
 use crate::pipeline::embedded;
@@ -97,9 +98,15 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let target = context.start().join(&arguments.target);
     make(&target)?;
-    context.answer(&Made {
-        target: arguments.target.clone(),
-    })?;
+    // With `-C` the name is not from where the reader stands.
+    let shown = if context.start_is_given() {
+        target
+    } else {
+        arguments.target.clone()
+    };
+    if !context.quiet() || context.format() == Format::Json {
+        context.answer(&Made { target: shown })?;
+    }
     Ok(Exit::Ok)
 }
 
@@ -156,9 +163,17 @@ struct Made {
 }
 
 impl Made {
+    /// Its name as `cd` takes it for one.
+    fn directory(&self) -> String {
+        match self.target.as_str() {
+            option if option.starts_with('-') => format!("./{option}"),
+            name => name.to_owned(),
+        }
+    }
+
     fn next(&self) -> Vec<String> {
         vec![
-            format!("cd {}", self.target),
+            format!("cd {}", quoted(&self.directory())),
             "git init && git add . && git commit --message 'Kernels'".to_owned(),
             "kiln doctor --for build".to_owned(),
             "kiln check".to_owned(),

@@ -11,7 +11,7 @@ use clap::{ArgMatches, Error, FromArgMatches};
 use serde_json::{Value, json};
 
 use super::app;
-use super::context::{Context, Format, Global, write_out};
+use super::context::{Context, Format, Global, write_out, written};
 use super::verbs;
 use crate::failure::{Diagnose as _, Exit, Failure};
 use crate::kbuild::shim::{self, StandIn};
@@ -159,9 +159,9 @@ fn refuse(error: &Error, json: bool, style: Style) -> Exit {
             Ok(Exit::Ok),
         );
     }
-    match error.print() {
+    match written(error.print()) {
         Ok(()) => Exit::Ok,
-        Err(_) => Exit::Unexpected,
+        Err(failure) => end(false, style, None, Err(failure)),
     }
 }
 

@@ -54,7 +54,7 @@ impl Work {
             .and_then(|path| Utf8PathBuf::from_path_buf(path).ok())
             .ok_or_else(|| Failure::unexpected("this program's own file cannot be found"))?;
         let store = match std::env::var("KILN_STORE") {
-            Ok(path) if !path.is_empty() => context.start().join(path),
+            Ok(path) if !path.is_empty() => shared_store(path)?,
             Ok(_) | Err(VarError::NotPresent) => self.workspace.store(),
             Err(VarError::NotUnicode(_)) => {
                 return Err(Failure::usage("the variable KILN_STORE is not UTF-8"));
@@ -80,6 +80,23 @@ impl Work {
         session.empty_trash();
         Ok(session)
     }
+}
+
+/// The store that `KILN_STORE` names.
+fn shared_store(path: String) -> Result<Utf8PathBuf, Failure> {
+    let path = Utf8PathBuf::from(path);
+    // It is shared between workspaces, so it cannot depend on where one stands.
+    if !path.is_absolute() {
+        return Err(Failure::usage(format!(
+            "the variable KILN_STORE is `{path}`: expected an absolute path"
+        )));
+    }
+    if path.exists() && !path.is_dir() {
+        return Err(Failure::usage(format!(
+            "the variable KILN_STORE names `{path}`, which is a file: expected a directory"
+        )));
+    }
+    Ok(path)
 }
 
 /// The mirrors of `kiln.yaml`; what it does not set comes from kernel.org.

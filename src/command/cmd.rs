@@ -29,6 +29,16 @@ enum Input {
     Terminal,
 }
 
+/// A word as a person can paste it into a shell.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// One execution of a program, described before it happens.
 #[derive(Debug)]
 pub struct Cmd {
@@ -160,18 +170,10 @@ impl Cmd {
 
     /// The command line for people, quoted where a shell would need it.
     pub fn line(&self) -> String {
-        let quote = |text: &str| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%~".contains(c);
-            if !text.is_empty() && text.chars().all(plain) {
-                text.to_owned()
-            } else {
-                format!("'{}'", text.replace('\'', r"'\''"))
-            }
-        };
-        let mut line = quote(self.tool.path().as_str());
+        let mut line = quoted(self.tool.path().as_str());
         for arg in &self.args {
             line.push(' ');
-            line.push_str(&quote(&arg.to_string_lossy()));
+            line.push_str(&quoted(&arg.to_string_lossy()));
         }
         line
     }

@@ -10,6 +10,6 @@ mod error;
 mod process;
 mod tool;
 
-pub use cmd::Cmd;
+pub use cmd::{Cmd, quoted};
 pub use error::CommandError;
 pub use tool::{SEARCH_PATH, Tool};

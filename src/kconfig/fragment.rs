@@ -14,6 +14,7 @@
 //! here is strict: a line that the kernel would skip or misread is an error, and a comment that
 //! was meant as an assignment is too. Blocks for other series are read and checked like the rest.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use camino::Utf8Path;
@@ -145,7 +146,8 @@ impl Fragment {
             blocks: Vec::new(),
             problems: Vec::new(),
         };
-        for (number, line) in (1..).zip(text.split('\n')) {
+        let bare = reader.encoding(text);
+        for (number, line) in (1..).zip(bare.split('\n')) {
             reader.line(number, line);
         }
         reader.finish();
@@ -196,6 +198,31 @@ impl Reader {
             found,
             nearest,
         });
+    }
+
+    /// What an editor of another system adds, told once for the file; the text without it.
+    fn encoding<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if bare.len() < text.len() {
+            let fault = Fault::new(1, "plain UTF-8", "a byte order mark before the first line");
+            self.problem(1, fault);
+        }
+        let ended = |line: &&str| line.ends_with('\r');
+        let count = bare.split('\n').filter(ended).count();
+        let mut lines = bare.split('\n').enumerate();
+        let first = lines.find(|(_, line)| ended(line));
+        // A single one is a slip in that line, and told there.
+        let Some((first, line)) = first.filter(|_| count > 1) else {
+            return Cow::Borrowed(bare);
+        };
+        let expected = "lines that end with a line feed alone (`sed -i 's/\\r$//'` makes them so)";
+        let found = format!(
+            "carriage returns before it, in this line and {} more",
+            count - 1
+        );
+        let fault = Fault::new(line.chars().count(), expected, found);
+        self.problem(u32::try_from(first + 1).unwrap_or(u32::MAX), fault);
+        Cow::Owned(bare.replace("\r\n", "\n").trim_end_matches('\r').to_owned())
     }
 
     fn line(&mut self, number: u32, line: &str) {

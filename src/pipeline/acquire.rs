@@ -43,7 +43,7 @@ impl Session<'_> {
     pub fn acquire_locked(&self, pipeline: &Loaded, lock: &Lock) -> Result<Acquisition, Failure> {
         let inputs = &lock.inputs;
         check_source(pipeline, inputs)?;
-        self.refuse_offline(&inputs.source)?;
+        self.refuse_offline(pipeline, &inputs.source)?;
         match &inputs.source {
             lock::Source::KernelOrg { .. } => {
                 let locked = LockedRelease::of(&inputs.source);
@@ -274,7 +274,7 @@ impl Session<'_> {
         })
     }
 
-    fn refuse_offline(&self, source: &lock::Source) -> Result<(), Failure> {
+    fn refuse_offline(&self, pipeline: &Loaded, source: &lock::Source) -> Result<(), Failure> {
         if !self.offline || self.store.has(&source.tar().sha256) {
             return Ok(());
         }
@@ -286,7 +286,10 @@ impl Session<'_> {
                 source.tar().sha256
             ))
         }
-        .hint("run `kiln fetch PIPELINE` once with a network, or leave `--offline` out"))
+        .hint(format!(
+            "run `kiln fetch {}` once with a network, or leave `--offline` out",
+            pipeline.name()
+        )))
     }
 
     /// What a run's record says where no sandbox can be had.

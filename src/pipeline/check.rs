@@ -95,7 +95,15 @@ pub fn workspace(start: &Utf8Path) -> Result<Checked, WorkspaceError> {
         if !directory.is_dir() {
             continue;
         }
-        for name in files::list(&directory)? {
+        let (names, strange) = files::entries(&directory)?;
+        if directory != workspace.root() {
+            let shown = workspace.shown(&directory);
+            for name in strange {
+                let text = "its name is not UTF-8, so nothing can name it";
+                checker.report(&format!("{shown}/{name}"), 0, text);
+            }
+        }
+        for name in names {
             let path = directory.join(name);
             let expected = match Kind::of(&path) {
                 // In the top directory only kiln.yaml is kiln's.
@@ -197,6 +205,20 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A fragment that was read, or not. One that asks for nothing is most likely cut off.
+    fn fragment(&mut self, shown: &str, parsed: Result<Fragment, FragmentError>) {
+        self.checked.files.insert(shown.to_owned());
+        match parsed {
+            Ok(fragment) if fragment.assignments.is_empty() => self.report(
+                shown,
+                0,
+                "the fragment asks for nothing: write a line into it, or remove it",
+            ),
+            Ok(_) => {}
+            Err(error) => self.fragment_error(shown, error),
+        }
+    }
+
     fn fragment_error(&mut self, shown: &str, error: FragmentError) {
         let FragmentError::Invalid { file, problems } = error else {
             return self.failure(shown, 0, &error);
@@ -244,9 +266,8 @@ impl<'a> Checker<'a> {
                 Err(error) => self.failure(&shown, 0, &error),
             },
             Kind::Fragment => {
-                if let Err(error) = Fragment::parse(&shown, &text) {
-                    self.fragment_error(&shown, error);
-                }
+                let parsed = Fragment::parse(&shown, &text);
+                self.fragment(&shown, parsed);
             }
             Kind::Certificate => {}
         }
@@ -311,6 +332,14 @@ impl<'a> Checker<'a> {
         let spec = &loaded.spec;
         for key in spec.keys.release.iter().chain(&spec.keys.checksums) {
             let keys = self.workspace.keys();
+            let path = keys.join(format!("{}.asc", key.value));
+            // What is wrong in a file is told there, and once.
+            if path.symlink_metadata().is_ok() {
+                if !self.checked.files.contains(&self.workspace.shown(&path)) {
+                    self.file(&path);
+                }
+                continue;
+            }
             if let Err(error) = Keyring::load(&keys, std::slice::from_ref(&key.value)) {
                 self.failure(file, key.referenced.line(), &error);
             }
@@ -320,13 +349,13 @@ impl<'a> Checker<'a> {
             let at = format!("{file}:{line}");
             match self.workspace.fragment(&name.value, &at) {
                 Ok(fragment) => {
-                    self.checked.files.insert(fragment.file.to_string());
+                    let shown = fragment.file.to_string();
+                    self.fragment(&shown, Ok(fragment));
                 }
                 Err(WorkspaceError::Fragment(error)) => {
                     let path = self.workspace.fragment_path(&name.value);
                     let shown = self.workspace.shown(&path);
-                    self.checked.files.insert(shown.clone());
-                    self.fragment_error(&shown, error);
+                    self.fragment(&shown, Err(error));
                 }
                 Err(error) => {
                     let text = error.to_string();

@@ -63,10 +63,11 @@ impl Session<'_> {
     pub fn exclusive(&self, line: &str, purpose: &str, wait: Wait) -> Result<Lock, Failure> {
         let path = self.workspace.dot_kiln().join("locks").join(line);
         let lock = Lock::acquire(&path, purpose, wait, |holder| {
-            self.progress.note(format!(
-                "waiting for process {} ({}, since {})",
-                holder.pid, holder.purpose, holder.since
-            ));
+            let which = match holder.pid {
+                0 => format!(", which holds `{path}`"),
+                _ => String::new(),
+            };
+            self.progress.note(format!("waiting for {holder}{which}"));
         })?;
         Ok(lock)
     }

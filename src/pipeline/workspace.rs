@@ -213,7 +213,8 @@ impl Workspace {
 
     /// Names of all pipelines, sorted.
     pub fn pipeline_names(&self) -> Result<Vec<String>, FileError> {
-        let names = files::list(&self.pipelines())?;
+        // A name that is no text is no pipeline.
+        let (names, _strange) = files::entries(&self.pipelines())?;
         let stems = names.iter().filter_map(|name| name.strip_suffix(".yaml"));
         Ok(stems
             .filter(|stem| *stem != "channels")

@@ -247,6 +247,7 @@ impl Lock {
             let (name, written) = (name.to_owned(), lock.input_digest);
             return Err(LockError::Edited {
                 name,
+                line: lock.inputs.line,
                 written,
                 found,
             });
@@ -285,6 +286,8 @@ pub enum LockError {
     Edited {
         /// The file.
         name: String,
+        /// The line that it says it is of.
+        line: Line,
         /// The digest it carries.
         written: Sha256,
         /// The digest of its inputs.
@@ -307,7 +310,9 @@ impl crate::failure::Diagnose for LockError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Document(error) => error.hints(),
-            Self::Edited { .. } => vec!["write it anew with `kiln resolve PIPELINE`".to_owned()],
+            Self::Edited { line, .. } => {
+                vec![format!("write it anew with `kiln resolve {line}`")]
+            }
         }
     }
 }

@@ -160,7 +160,7 @@ impl Debian<'_> {
         package: &str,
         locked: LockedSource<'_>,
     ) -> Result<AptSource, DebianError> {
-        let path = self.store.path(&locked.tar.sha256);
+        let path = self.store.file(&locked.tar.sha256)?;
         let version = upstream(package, locked.version)?;
         let made = Timestamp::from_second(locked.made).map_err(|error| DebianError::Content {
             package: package.to_owned(),

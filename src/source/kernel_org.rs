@@ -288,6 +288,7 @@ impl KernelOrg<'_> {
                     let xz = (*known.xz, promise.is_some());
                     return self.conclude(tarball, &signature, xz, Some(known), route);
                 }
+                Err(error @ AcquireError::Store(StoreError::NotAnObject(_))) => return Err(error),
                 // The signature is for another tar, or the store is damaged: fetch.
                 Err(error) if error.exit() == Exit::NotVerified => {
                     self.progress.event(&Event::Note(format!(
@@ -383,7 +384,7 @@ impl KernelOrg<'_> {
         locked: LockedRelease<'_>,
         signature: &[u8],
     ) -> Result<VerifiedTarball, AcquireError> {
-        let path = self.store.path(&locked.tar.sha256);
+        let path = self.store.file(&locked.tar.sha256)?;
         let damaged = |found| StoreError::Damaged {
             path: path.clone(),
             expected: locked.tar.sha256,

@@ -1,6 +1,8 @@
 //! Odd command lines, poor surroundings and damaged files: an answer or an error with its place,
 //! never a panic and never a trace on the disk.
 
+mod odd;
+
 use kiln::cli::{VERBS, Verb};
 use kiln::failure::Exit;
 use serde_json::Value;
@@ -9,7 +11,7 @@ use crate::support::{Case, Env, Outcome, Ran, Stop, fail};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
-    vec![
+    let mut cases = vec![
         Case::new(
             "robust::exit_codes_of_help_are_the_tables",
             exit_codes_of_help,
@@ -35,7 +37,9 @@ pub fn cases() -> Vec<Case> {
             damaged_files(4000)
         })
         .full(),
-    ]
+    ];
+    cases.extend(odd::cases());
+    cases
 }
 
 fn exit_codes_of_help() -> Outcome {
