@@ -13,6 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::files;
 use crate::kconfig::{self, Changed, Class};
 use crate::kernel::Series;
+use crate::pipeline::answers::Asked;
 use crate::pipeline::check_config::ConfigCheck;
 use crate::pipeline::draft::DraftError;
 use crate::ui::{Answer, Guarded, Judged, Style, Text};
@@ -32,9 +33,11 @@ pub(super) const EXITS: &[Exit] = &[
 pub(super) static CHECK: Verb = Verb {
     path: &["config", "check"],
     summary: "Let the guard judge a pipeline's configuration, without compiling",
-    detail: "Lays the fragments over the base config, runs the kernel's own `olddefconfig`, and \
-             compares what was asked with what came out: requests, collateral, drift. Uses the \
-             locked source and base, and the fragments as they are now; no lock is written for \
+    detail: "Lays the fragments over the base config, resolves both by kiln's own reading of the \
+             kernel's Kconfig files, and compares what was asked with what came out: requests, \
+             collateral, drift. Needs neither make nor flex nor bison; with `--prove` the kernel's \
+             own `olddefconfig` is asked too, as every build does, and wins where it differs. Uses \
+             the locked source and base, and the fragments as they are now; no lock is written for \
              them, so trying a line costs nothing. The report, the merged and the resolved config \
              and the changes against the base alone are kept as files.",
     writes: false,
@@ -52,6 +55,10 @@ pub(super) static CHECK: Verb = Verb {
         Example {
             line: "kiln config check lts --format json",
             says: "the whole report, and every change against the base alone",
+        },
+        Example {
+            line: "kiln config check lts --prove",
+            says: "asks the kernel's own olddefconfig too, and tells any difference",
         },
         Example {
             line: "kiln config check lts --format github",
@@ -115,6 +122,10 @@ struct CheckArguments {
     /// Keep report and configs in this directory
     #[arg(long, value_name = "DIR")]
     output: Option<Utf8PathBuf>,
+
+    /// Ask the kernel's own `olddefconfig` too, and compare
+    #[arg(long)]
+    prove: bool,
 }
 
 #[derive(Debug, Args)]
@@ -145,7 +156,12 @@ fn check(context: &Context, arguments: &CheckArguments) -> Result<Exit, Failure>
         .output
         .as_ref()
         .map(|dir| context.start().join(dir));
-    let checked = session.check_config(&pipeline, output.as_deref())?;
+    let asked = if arguments.prove {
+        Asked::Both
+    } else {
+        Asked::Engine
+    };
+    let checked = session.check_config(&pipeline, output.as_deref(), asked)?;
     let path = checked.directory.join("changes.diff");
     files::write(&path, diff(&checked).as_bytes())?;
     let answer = Checked {
@@ -222,19 +238,26 @@ impl Answer for Checked<'_> {
             let count = changes.iter().filter(|change| change.class == class);
             format!("{} {words}", count.count())
         });
-        format!(
-            "{}  {} symbols differ from the base alone: {}\n  report, configs and changes: {}\n",
+        let mut text = format!(
+            "{}  {} symbols differ from the base alone: {}\n  resolved by {}\n",
             self.guarded.text(style),
             changes.len(),
             counts.join(", "),
-            self.outcome.directory
-        )
+            self.outcome.by,
+        );
+        for difference in self.outcome.by.differences() {
+            text.push_str(&format_args!("    {difference}\n").to_string());
+        }
+        let directory = &self.outcome.directory;
+        text + &format!("  report, configs and changes: {directory}\n")
     }
 
     fn json(&self) -> Value {
         let mut document = self.guarded.json();
         document["changes"] = json!(self.outcome.report.changes);
         document["directory"] = json!(self.outcome.directory);
+        document["resolved_by"] = json!(self.outcome.by.word());
+        document["differences"] = json!(self.outcome.by.differences());
         document["release"] = json!(self.outcome.lock.inputs.version);
         document
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8PathBuf;
 
+use super::answers::Asked;
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::failure::{Diagnose, Exit, Failure};
@@ -53,7 +54,7 @@ impl Diagnose for AppendError {
 impl Session<'_> {
     /// Adds what blocks as collateral to the pipeline's list.
     pub fn accept(&self, pipeline: &Loaded) -> Result<Accepted, Failure> {
-        let checked = self.check_config(pipeline, None)?;
+        let checked = self.check_config(pipeline, None, Asked::Engine)?;
         let rows = rows(&checked.report);
         let blocking = checked.report.blocking();
         let others = blocking.filter(|finding| causes(finding).is_none()).count();

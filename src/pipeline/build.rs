@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::answers::Asked;
 use super::configure::Configured;
 use super::resolve;
 use super::run::{self, Run};
@@ -174,7 +175,7 @@ impl Session<'_> {
         let tree = self.unpack(&source.tarball, &work.join("source"), Select::All)?;
         let directory = work.join("build");
         let made = self
-            .configure(pipeline, lock, &tree, &directory)
+            .configure(pipeline, lock, &tree, &directory, Asked::Both)
             .and_then(|configured| {
                 judged(&configured.report);
                 self.make(pipeline, lock, &tree, configured, run)

@@ -2,6 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::answers::{AnsweredBy, Asked};
 use super::build::{Options, keep_report};
 use super::configure::Configured;
 use super::session::Session;
@@ -25,6 +26,8 @@ pub struct ConfigCheck {
     pub base_alone: DotConfig,
     /// The answer.
     pub report: GuardReport,
+    /// Who said what the configuration resolves to.
+    pub by: AnsweredBy,
     /// Where report, merged and resolved configuration are kept.
     pub directory: Utf8PathBuf,
 }
@@ -46,31 +49,41 @@ impl Session<'_> {
         &self,
         pipeline: &Loaded,
         output: Option<&Utf8Path>,
+        asked: Asked,
     ) -> Result<ConfigCheck, Failure> {
         let Trial {
             lock,
             configured,
             directory,
             exclusive: _exclusive,
-        } = self.trial(pipeline, "config check")?;
+        } = self.trial(pipeline, "config check", asked)?;
         let output = output.unwrap_or(&directory).to_owned();
         files::create_dir_all(&output)?;
         keep_report(&configured, &output)?;
         let Configured {
-            base_alone, report, ..
+            base_alone,
+            report,
+            by,
+            ..
         } = configured;
         Ok(ConfigCheck {
             pipeline: pipeline.name().to_owned(),
             lock,
             base_alone,
             report,
+            by,
             directory: output,
         })
     }
 
     /// A pipeline's configuration as its files are now, in a place of its own that nobody else uses
     /// meanwhile.
-    pub(super) fn trial(&self, pipeline: &Loaded, verb: &str) -> Result<Trial, Failure> {
+    pub(super) fn trial(
+        &self,
+        pipeline: &Loaded,
+        verb: &str,
+        asked: Asked,
+    ) -> Result<Trial, Failure> {
         let lock = match self.lock_if_any(pipeline)? {
             Some(lock) => {
                 // Only to learn that source and base are still those of the pipeline.
@@ -79,7 +92,7 @@ impl Session<'_> {
             }
             None => self.current_lock(pipeline, Options::default())?,
         };
-        self.trial_of(pipeline, lock, verb)
+        self.trial_of(pipeline, lock, verb, asked)
     }
 
     /// The same on the source and base of a given lock.
@@ -88,6 +101,7 @@ impl Session<'_> {
         pipeline: &Loaded,
         lock: Lock,
         verb: &str,
+        asked: Asked,
     ) -> Result<Trial, Failure> {
         let name = pipeline.name();
         let purpose = format!("{verb} {name}");
@@ -101,7 +115,8 @@ impl Session<'_> {
             &purpose,
             Wait::UpTo(std::time::Duration::from_mins(30)),
         )?;
-        let configured = self.configured(pipeline, &lock, &directory, Select::Configuration)?;
+        let configured =
+            self.configured(pipeline, &lock, &directory, (Select::Configuration, asked))?;
         Ok(Trial {
             lock,
             configured,
@@ -119,7 +134,7 @@ impl Session<'_> {
             .join("work")
             .join(format!("{}.shell", pipeline.name()));
         Ok(self
-            .configured(pipeline, &lock, &directory, Select::All)?
+            .configured(pipeline, &lock, &directory, (Select::All, Asked::Both))?
             .kbuild)
     }
 
@@ -130,7 +145,7 @@ impl Session<'_> {
         pipeline: &Loaded,
         lock: &Lock,
         directory: &Utf8Path,
-        select: Select,
+        (select, asked): (Select, Asked),
     ) -> Result<Configured, Failure> {
         let tar = lock.inputs.source.tar().sha256.to_string();
         let marker = directory.join("tar");
@@ -142,6 +157,6 @@ impl Session<'_> {
         files::write(&marker, tar.as_bytes())?;
         let source = self.acquire_locked(pipeline, lock)?;
         let tree = self.unpack(&source.tarball, &directory.join("source"), select)?;
-        self.configure(pipeline, lock, &tree, &directory.join("build"))
+        self.configure(pipeline, lock, &tree, &directory.join("build"), asked)
     }
 }

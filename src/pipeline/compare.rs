@@ -3,6 +3,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::answers::Asked;
 use super::build::{INTENT, RESOLVED};
 use super::check_config::Trial;
 use super::session::Session;
@@ -124,7 +125,10 @@ impl Session<'_> {
             of_manifest(name, &path)
         } else {
             let pipeline = self.workspace.pipeline(name)?;
-            Ok(side(name, self.trial(&pipeline, "config diff")?))
+            Ok(side(
+                name,
+                self.trial(&pipeline, "config diff", Asked::Engine)?,
+            ))
         }
     }
 
@@ -144,7 +148,7 @@ impl Session<'_> {
         }
         Ok(side(
             name,
-            session.trial_of(&pipeline, lock, "config diff")?,
+            session.trial_of(&pipeline, lock, "config diff", Asked::Engine)?,
         ))
     }
 }

@@ -1,12 +1,12 @@
-//! `configure`: base and fragments through the tree's own `olddefconfig`, and the guard's answer.
+//! `configure`: what base and fragments resolve to, and the guard's answer.
 
 use std::sync::Arc;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::engine::Engine;
+use super::answers::{AnsweredBy, Answers, Asked};
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::clock;
@@ -39,11 +39,13 @@ pub struct Configured {
     pub report: GuardReport,
     /// What the tree defines.
     pub definitions: Definitions,
-    /// The tree's makefiles, with the resolved configuration in place.
+    /// The tree's makefiles; with the resolved configuration in place where the tree was asked.
     pub kbuild: Kbuild,
     /// The tree by kiln's own reading, with the resolved configuration; nothing where kiln cannot
     /// read it.
     pub model: Option<Model>,
+    /// Whose answer it is.
+    pub by: AnsweredBy,
 }
 
 impl Configured {
@@ -76,6 +78,7 @@ impl Session<'_> {
         lock: &Lock,
         tree: &SourceTree,
         directory: &Utf8Path,
+        asked: Asked,
     ) -> Result<Configured, Failure> {
         let progress = self.progress;
         progress.started(
@@ -91,24 +94,16 @@ impl Session<'_> {
             &assertions(pipeline),
             lock.inputs.version.series,
         )?;
-        let alone = kbuild.olddefconfig(base.text())?;
-        // Last, so that its result is what stands in the object tree.
-        let resolved = kbuild.olddefconfig(merged.text())?;
-        let model = match Engine::read(&kbuild, Some(&self.probe_cache())) {
-            Ok(mut engine) => {
-                engine.olddefconfig(merged.text());
-                Some(engine.into_model())
-            }
-            Err(error) if error.leaves_it_to_the_tree() => {
-                progress.warning(error.to_string());
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let Answers {
+            alone,
+            resolved,
+            model,
+            by,
+        } = self.answers(&kbuild, (base.text(), merged.text()), asked)?;
         progress.done(
             "configure",
             format!(
-                "{} requests over {} lines",
+                "{} requests over {} lines, by {by}",
                 merged.requests.len(),
                 base.lines().len()
             ),
@@ -141,20 +136,21 @@ impl Session<'_> {
             report,
             definitions,
             kbuild,
-            model,
+            model: model.ok(),
+            by,
         })
-    }
-
-    /// Where the answers of a tree's probes are kept for the next time.
-    fn probe_cache(&self) -> Utf8PathBuf {
-        self.workspace.dot_kiln().join("cache").join("probes.json")
     }
 
     /// The base config of the lock, trimmed as the pipeline says.
     fn base(&self, pipeline: &Loaded, lock: &Lock, kbuild: &Kbuild) -> Result<DotConfig, Failure> {
         let text = match (&lock.inputs.base, self.kept_base(pipeline, lock)?) {
             (_, Some(text)) => text,
-            (lock::Base::Target { target }, None) => kbuild.target(target)?.text,
+            (lock::Base::Target { target }, None) => {
+                self.progress.note(format!(
+                    "the base is what the tree's own `make {target}` writes"
+                ));
+                kbuild.target(target)?.text
+            }
             (_, None) => String::new(),
         };
         let base = DotConfig::parse(text);
@@ -163,6 +159,8 @@ impl Session<'_> {
             spec::Trim::ModulesOff => modules_off(&base),
             spec::Trim::Lsmod(path) => {
                 let list = files::read_text(&self.workspace.root().join(path), LIMIT)?;
+                self.progress
+                    .note("the base is trimmed by the tree's own `make localmodconfig`");
                 DotConfig::parse(kbuild.localmodconfig(base.text(), &list)?.text)
             }
         })

@@ -2,6 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::answers::Asked;
 use super::check_config::Trial;
 use super::session::Session;
 use super::workspace::Loaded;
@@ -89,7 +90,7 @@ impl Session<'_> {
         shown: &str,
     ) -> Result<Draft, Failure> {
         let wanted = DotConfig::parse(files::read_text(wanted, LIMIT)?);
-        let trial = self.trial(pipeline, "fragment from")?;
+        let trial = self.trial(pipeline, "fragment from", Asked::Both)?;
         let tried = &trial.configured;
         let series = trial.lock.inputs.version.series;
         let header = format!(
@@ -122,7 +123,7 @@ impl Session<'_> {
         if !Utf8Path::new(CURSES).exists() {
             return Err(DraftError::NoCurses.into());
         }
-        let trial = self.trial(pipeline, "config edit")?;
+        let trial = self.trial(pipeline, "config edit", Asked::Both)?;
         let before = trial.configured.report.config();
         let after = edited(&trial)?;
         let derived: Derived = derive(before, &after, &trial.configured.definitions);

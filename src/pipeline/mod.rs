@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod acquire;
+pub mod answers;
 pub mod build;
 pub mod check;
 pub mod check_config;

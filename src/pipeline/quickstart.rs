@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 
+use super::answers::Asked;
 use super::build::{Built, Options};
 use super::check_config::ConfigCheck;
 use super::run::Run;
@@ -54,7 +55,7 @@ impl Session<'_> {
     pub fn quickstart(&self, compiled: &str) -> Result<Quickstart, Failure> {
         let guarded = self.workspace.pipeline(GUARDED)?;
         let pipeline = self.workspace.pipeline(compiled)?;
-        let config = self.check_config(&guarded, None)?;
+        let config = self.check_config(&guarded, None, Asked::Engine)?;
         if !config.report.passes() {
             return Err(config.report.into_guarded().err().map_or_else(
                 || Failure::unexpected("the guard blocks without a reason"),

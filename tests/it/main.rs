@@ -36,6 +36,7 @@ mod architecture;
 mod boot;
 mod cli;
 mod command;
+mod config_check;
 mod debian;
 mod dependencies;
 mod doctor;
@@ -72,6 +73,7 @@ fn all() -> Vec<Case> {
     cases.extend(cli::cases());
     cases.extend(boot::cases());
     cases.extend(command::cases());
+    cases.extend(config_check::cases());
     cases.extend(debian::cases());
     cases.extend(dependencies::cases());
     cases.extend(doctor::cases());

@@ -1,0 +1,261 @@
+//! `kiln config check` on the real kernel's Kconfig files and the distribution's configuration,
+//! through the binary: answered without make, proven with it.
+//!
+//! The release is the configuration part of the distribution's source, signed by a key of the test
+//! and served by a loopback mirror.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::OnceLock;
+
+use camino::Utf8Path;
+use kiln::digest::Sha256;
+use kiln::failure::Exit;
+use kiln::sandbox::Isolation;
+use serde_json::Value;
+
+use crate::support::env::{KILN, Ran};
+use crate::support::keys::TestKey;
+use crate::support::mirror::{Content, Mirror};
+use crate::support::release::{Release, releases_json};
+use crate::support::tar::{Entry, Tar, kind};
+use crate::support::{Case, Env, Outcome, Stop, linux, skip, tree};
+
+/// The cases of this module.
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "config_check::needs_no_make_and_is_proven_by_the_tree",
+            without_make_and_proven,
+        ),
+        Case::new("config_check::a_difference_is_told", a_difference_is_told),
+        Case::new(
+            "config_check::a_tree_that_cannot_be_read_is_asked",
+            an_unreadable_tree_is_asked,
+        ),
+    ]
+}
+
+/// What the real source's makefile and Kconfig files call themselves here.
+const VERSION: &str = "6.12.117";
+
+/// A file, a text in it, and what stands there instead.
+type Changed = (&'static str, &'static str, &'static str);
+
+/// A workspace with a pipeline on the real tree.
+struct Real {
+    env: Env,
+    _mirror: Mirror,
+}
+
+impl Real {
+    /// With one change to the tree.
+    fn new(changed: Option<Changed>) -> Result<Self, Stop> {
+        if let Some(reason) = Isolation::probe()?.missing_reason() {
+            return Err(skip(format!("no sandbox can be had here: {reason}")));
+        }
+        let env = Env::with_workspace()?;
+        let (mirror, key) = (Mirror::start()?, TestKey::new());
+        let (url, pin) = (mirror.url(), key.fingerprint());
+        env.write(&format!("keys/{pin}.asc"), key.armored_cert())?;
+        env.write(
+            "kiln.yaml",
+            format!(
+                "kiln: 1\nmirrors:\n  kernel: [\"{url}\"]\n  releases: \"{url}releases.json\"\n"
+            ),
+        )?;
+        let base = linux::real_config("amd64_none_amd64")?;
+        let sha256 = Sha256::of(base.as_bytes());
+        let series = linux::SERIES;
+        env.write(
+            "pipelines/real.yaml",
+            format!(
+                "kiln: 1\nname: real\nseries: \"{series}\"\nsource: {{kernel-org: {{}}}}\n\
+                 keys: {{release: [{pin}], checksums: []}}\n\
+                 config:\n  base: {{file: {{path: base.config, series: \"{series}\", sha256: {sha256}}}}}\n  trim: none\n\
+                 \x20 fragments: [upstream-build, latency, boot-gate, real]\n\
+                 \x20 collateral: {{allow: collateral/lts.yaml}}\n\
+                 build: {{arch: x86_64, root: host, launcher: none}}\n\
+                 packages: {{headers: true, debug: false, compress: xz}}\n"
+            ),
+        )?;
+        env.write("base.config", base)?;
+        env.write(
+            "config-fragments/real.config",
+            "# kiln: why \"the test asks for it\"\nCONFIG_RCU_EXPERT=y\n",
+        )?;
+        let tar = packed(changed)?;
+        Release::of(VERSION, tar, &key).publish(&mirror);
+        mirror.put("releases.json", Content::bytes(releases_json(&[VERSION])));
+        let real = Self {
+            env,
+            _mirror: mirror,
+        };
+        real.env.kiln(["resolve", "real"]).run()?.exits(0)?;
+        Ok(real)
+    }
+
+    /// `kiln config check real WORDS...` where files of the host are hidden.
+    fn run(&self, words: &[&str], hidden: &[&str]) -> Result<Ran, Stop> {
+        let mut all = vec!["--dev-bind", "/", "/"];
+        for path in hidden.iter().filter(|path| Utf8Path::new(path).exists()) {
+            all.extend(["--ro-bind", "/dev/null", path]);
+        }
+        all.extend(["--", KILN, "config", "check", "real", "--offline"]);
+        all.extend(words);
+        self.env.program("/usr/bin/bwrap", all).run()
+    }
+
+    /// The answer as a document, whatever the guard says.
+    fn check(&self, words: &[&str], hidden: &[&str]) -> Result<Value, Stop> {
+        let ran = self.run(&[&["--format", "json"], words].concat(), hidden)?;
+        match ran.code() {
+            Some(0 | 11) => ran.json(),
+            _ => Err(ran.complaint("neither 0 nor 11")),
+        }
+    }
+}
+
+/// A file of the source: its name, whether it may be run, what it holds; or where a link leads.
+type Part = (String, u32, Vec<u8>, Option<String>);
+
+/// The configuration part of the real source.
+fn part() -> Result<&'static [Part], Stop> {
+    static PART: OnceLock<Vec<Part>> = OnceLock::new();
+    if let Some(part) = PART.get() {
+        return Ok(part);
+    }
+    let source = linux::real_source()?;
+    let mut part = Vec::new();
+    for name in tree::listing(source)? {
+        let path = source.join(&name);
+        if !is_of_the_configuration(&name) {
+            continue;
+        }
+        let metadata = path.symlink_metadata()?;
+        if metadata.is_symlink() {
+            let target = path.read_link_utf8()?.into_string();
+            part.push((name, 0o777, Vec::new(), Some(target)));
+        } else if metadata.is_file() {
+            let mode = metadata.permissions().mode() & 0o777;
+            part.push((name, mode, std::fs::read(&path)?, None));
+        }
+    }
+    Ok(PART.get_or_init(|| part))
+}
+
+fn is_of_the_configuration(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let parts: Vec<&str> = name.split('/').collect();
+    file.starts_with("Kconfig")
+        || match parts[..] {
+            ["Makefile" | "Kbuild"] | ["scripts", ..] => true,
+            ["arch", _, file] => file.starts_with("Makefile"),
+            _ => false,
+        }
+}
+
+/// The part as kernel.org would pack it.
+fn packed(changed: Option<Changed>) -> Result<Vec<u8>, Stop> {
+    let prefix = format!("linux-{VERSION}");
+    let mut tar = Tar::new()
+        .global_header("comment=0123456789012345678901234567890123456789")
+        .directory(&format!("{prefix}/"));
+    let mut done = changed.is_none();
+    for (name, mode, content, link) in part()? {
+        let mut content = content.clone();
+        if let Some((file, from, to)) = changed
+            && file == name
+        {
+            let text = String::from_utf8(content)?;
+            done = text.contains(from);
+            content = text.replace(from, to).into_bytes();
+        }
+        let path = format!("{prefix}/{name}");
+        tar = tar.entry(Entry {
+            path: &path,
+            kind: if link.is_some() {
+                kind::SYMLINK
+            } else {
+                kind::FILE
+            },
+            mode: *mode,
+            link: link.as_deref().unwrap_or_default(),
+            content: &content,
+            ..Entry::default()
+        });
+    }
+    assert!(done, "the text to change is not there: {changed:?}");
+    Ok(tar.bytes())
+}
+
+const MAKE_TOOLS: &[&str] = &["/usr/bin/make", "/usr/bin/flex", "/usr/bin/bison"];
+
+fn resolved(real: &Real) -> Result<String, Stop> {
+    real.env.read(".kiln/work/real.config/resolved.config")
+}
+
+/// First with make, flex and bison hidden, then against the tree's own program.
+fn without_make_and_proven() -> Outcome {
+    let real = Real::new(None)?;
+    let answer = real.check(&[], MAKE_TOOLS)?;
+    assert_eq!(answer["resolved_by"], "engine", "{answer}");
+    let ours = resolved(&real)?;
+    assert!(ours.lines().count() > 8000, "{}", ours.lines().count());
+    assert!(ours.contains("CONFIG_RCU_EXPERT=y\n"));
+    // What is asked of the tree itself is missed by its name.
+    let ran = real.run(&["--prove"], MAKE_TOOLS)?;
+    ran.exits(Exit::MissingTools)?
+        .warns("`make` is not installed")?;
+
+    let missing = MAKE_TOOLS.iter().find(|path| !Utf8Path::new(path).exists());
+    if let Some(tool) = missing {
+        return Err(skip(format!(
+            "{tool} is not installed: nothing to compare with"
+        )));
+    }
+    let answer = real.check(&["--prove"], &[])?;
+    assert_eq!(answer["resolved_by"], "engine-and-tree", "{answer}");
+    assert_eq!(answer["differences"], serde_json::json!([]));
+    assert!(resolved(&real)? == ours);
+    real.run(&["--prove"], &[])?
+        .says("kiln's reading gives the same, byte for byte")?;
+    Ok(())
+}
+
+/// The tree's own program is made to say one line more.
+fn a_difference_is_told() -> Outcome {
+    let real = Real::new(Some((
+        "scripts/kconfig/Makefile",
+        "$(Q)$< $(silent) --$@ $(Kconfig)",
+        "$(Q)$< $(silent) --$@ $(Kconfig); echo CONFIG_ONE_MORE=y >> .config",
+    )))?;
+    let answer = real.check(&[], &[])?;
+    assert_eq!(answer["resolved_by"], "engine", "{answer}");
+    assert!(!resolved(&real)?.contains("CONFIG_ONE_MORE"));
+    let ran = real.run(&["--prove", "--format", "json"], &[])?;
+    let answer = ran.json()?;
+    assert_eq!(answer["resolved_by"], "tree-differs", "{answer}");
+    let differences = answer["differences"].to_string();
+    assert!(differences.contains("`nothing` to kiln and `CONFIG_ONE_MORE=y` to the tree"));
+    ran.warns("kiln's reading gives something else")?;
+    // The tree wins.
+    assert!(resolved(&real)?.contains("CONFIG_ONE_MORE=y\n"));
+    Ok(())
+}
+
+/// A makefile that names another compiler than kiln knows.
+fn an_unreadable_tree_is_asked() -> Outcome {
+    let line = "CC\t\t= $(CROSS_COMPILE)gcc\n";
+    let real = Real::new(Some((
+        "Makefile",
+        line,
+        "CC\t\t= $(CROSS_COMPILE)gcc -m64\n",
+    )))?;
+    let ran = real.run(&["--format", "json"], &[])?;
+    let answer = ran.json()?;
+    assert_eq!(answer["resolved_by"], "tree", "{answer}");
+    ran.warns("kiln cannot read this tree")?
+        .warns("no line `CC`")?;
+    assert!(resolved(&real)?.contains("CONFIG_RCU_EXPERT=y\n"));
+    Ok(())
+}
