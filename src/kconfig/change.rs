@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::definitions::{Definitions, Symbol};
 use super::merge::Merged;
 use super::request::shown;
+use super::symbols::Symbols;
 use crate::dotconfig::DotConfig;
 
 /// Whose doing a change is.
@@ -38,16 +38,15 @@ pub(super) fn against(
     base_alone: &DotConfig,
     resolved: &DotConfig,
     merged: &Merged,
-    definitions: &Definitions,
+    symbols: Symbols<'_>,
 ) -> Vec<Changed> {
     let changes = base_alone.diff(resolved).into_iter();
     changes
         .map(|change| {
-            let symbol = definitions.symbol(&change.symbol);
             let asked = merged.requests_for(&change.symbol).next().is_some();
-            let follows = symbol.is_none_or(|symbol| !symbol.has_prompt())
+            let follows = symbols.tree().is_some() && symbols.prompt(&change.symbol).is_none()
                 || change.from.is_none()
-                || symbol.is_some_and(|symbol| gave_way(symbol, merged, definitions));
+                || gave_way(&change.symbol, merged, symbols);
             let class = match (asked, follows) {
                 (true, _) => Class::Asked,
                 (false, true) => Class::Derived,
@@ -64,10 +63,9 @@ pub(super) fn against(
 }
 
 /// Whether another member of the symbol's choice is asked for.
-fn gave_way(symbol: &Symbol, merged: &Merged, definitions: &Definitions) -> bool {
-    let choice = symbol.choice().and_then(|index| definitions.choice(index));
-    let members = choice.into_iter().flat_map(|choice| &choice.members);
-    members
-        .flat_map(|member| merged.requests_for(member))
-        .any(|request| !request.wanted.value.is_off())
+fn gave_way(symbol: &str, merged: &Merged, symbols: Symbols<'_>) -> bool {
+    let mut requests = symbols
+        .siblings(symbol)
+        .flat_map(|member| merged.requests_for(member));
+    requests.any(|request| !request.wanted.value.is_off())
 }

@@ -2,25 +2,25 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::definitions::{Symbol, symbols_in};
 use super::finding::{Finding, Kind, Rival, Severity};
-use super::guard::Evidence;
+use super::guard::Scene;
 use super::judge::why;
+use super::language::{ExprId, SymbolId, Tree};
 use super::request::{Request, shown};
 use crate::dotconfig::{Change, Value};
 
 /// Finds collateral and judges it by the security list and the pipeline's allow-list.
-pub(super) fn find(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
-    let changes = evidence.base_alone.diff(evidence.resolved);
-    let graph = Graph::new(evidence, &changes);
-    let mut used = vec![false; evidence.allowed.len()];
+pub(super) fn find(scene: &Scene<'_>, findings: &mut Vec<Finding>) {
+    let changes = scene.base_alone.diff(scene.resolved);
+    let graph = Graph::new(scene, &changes);
+    let mut used = vec![false; scene.allowed.len()];
     for change in &changes {
         if graph.requests.contains_key(change.symbol.as_str()) {
             continue;
         }
-        findings.push(one(evidence, &graph, change, &mut used));
+        findings.push(one(scene, &graph, change, &mut used));
     }
-    for (row, used) in evidence.allowed.iter().zip(used) {
+    for (row, used) in scene.allowed.iter().zip(used) {
         if !used {
             let symbols = row.symbols.iter().map(|s| s.value.clone()).collect();
             let kind = Kind::AllowanceUnused {
@@ -32,21 +32,23 @@ pub(super) fn find(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [bool]) -> Finding {
-    let security = evidence.facts.security(&change.symbol);
+fn one(scene: &Scene<'_>, graph: &Graph<'_>, change: &Change, used: &mut [bool]) -> Finding {
+    let security = scene.facts.security(&change.symbol);
     let causes = graph.causes(&change.symbol);
     let (severity, kind) = match graph.sibling(&change.symbol) {
         Some(by) if lost(change) && security.is_none() => (Severity::Note, Kind::SiblingOff { by }),
         _ => {
-            let allowed = allowance(evidence, graph, &change.symbol, &causes, used);
+            let allowed = allowance(scene, graph, &change.symbol, &causes, used);
             let severity = if allowed.is_some() {
                 Severity::Note
             } else {
-                weight(evidence, change, !causes.is_empty(), security.is_some())
+                weight(scene, change, !causes.is_empty(), security.is_some())
             };
+            let through = graph.through(&change.symbol, &causes);
             let kind = Kind::Collateral {
                 security,
                 causes,
+                through,
                 allowed,
             };
             (severity, kind)
@@ -55,19 +57,18 @@ fn one(evidence: &Evidence<'_>, graph: &Graph<'_>, change: &Change, used: &mut [
     let mut finding = Finding::new(severity, &change.symbol, kind);
     finding.before = Some(shown(change.from.as_ref()));
     finding.actual = Some(shown(change.to.as_ref()));
-    finding.why = why(evidence.definitions, &change.symbol, evidence.resolved);
+    finding.why = why(scene, &change.symbol);
     finding
 }
 
 /// How much a change weighs that no one allowed.
-fn weight(evidence: &Evidence<'_>, change: &Change, caused: bool, security: bool) -> Severity {
+fn weight(scene: &Scene<'_>, change: &Change, caused: bool, security: bool) -> Severity {
     // Without a line in the base it came into being with its default, because a request made it
     // visible: nothing that was there has changed.
-    let appeared = evidence.base_alone.line_of(&change.symbol).is_none();
+    let appeared = scene.base_alone.line_of(&change.symbol).is_none();
     // A value without a prompt is no option: `HZ` and `TINY_RCU` follow from others, and whatever
     // of those changed is listed itself.
-    let known = evidence.definitions.symbol(&change.symbol);
-    let follows = known.is_some_and(|known| !known.has_prompt());
+    let follows = scene.symbols.is_promptless(&change.symbol);
     // On because a request selects it, or needs it.
     let gained = caused && !is_on(change.from.as_ref()) && is_on(change.to.as_ref());
     match security {
@@ -89,13 +90,13 @@ fn lost(change: &Change) -> bool {
 
 /// The reason why the pipeline accepts the change.
 fn allowance(
-    evidence: &Evidence<'_>,
+    scene: &Scene<'_>,
     graph: &Graph<'_>,
     symbol: &str,
     causes: &[Rival],
     used: &mut [bool],
 ) -> Option<String> {
-    for (row, used) in evidence.allowed.iter().zip(used) {
+    for (row, used) in scene.allowed.iter().zip(used) {
         let cause = row.cause.value.as_str();
         // Where the needs lead to requests, the row must name one of those: accepting what one
         // request costs does not accept what another does.
@@ -114,16 +115,16 @@ fn allowance(
 
 /// The changed symbols and what they hang on, as written in the Kconfig files.
 struct Graph<'a> {
-    evidence: &'a Evidence<'a>,
+    scene: &'a Scene<'a>,
     changed: HashSet<&'a str>,
     requests: HashMap<&'a str, &'a Request>,
 }
 
 impl<'a> Graph<'a> {
-    fn new(evidence: &'a Evidence<'a>, changes: &'a [Change]) -> Self {
-        let requests = &evidence.merged.requests;
+    fn new(scene: &'a Scene<'a>, changes: &'a [Change]) -> Self {
+        let requests = &scene.merged.requests;
         Self {
-            evidence,
+            scene,
             changed: changes.iter().map(|c| c.symbol.as_str()).collect(),
             requests: requests.iter().map(|r| (r.symbol.as_str(), r)).collect(),
         }
@@ -138,82 +139,105 @@ impl<'a> Graph<'a> {
 
     /// The requested member that a symbol of the same choice gave way to.
     fn sibling(&self, symbol: &str) -> Option<Rival> {
-        let definitions = self.evidence.definitions;
-        let choice = definitions.symbol(symbol)?.choice()?;
-        let members = &definitions.choice(choice)?.members;
         let on = |request: &&&Request| {
-            !request.wanted.value.is_off() && !self.evidence.resolved.is_off(&request.symbol)
+            !request.wanted.value.is_off() && !self.scene.resolved.is_off(&request.symbol)
         };
-        let requests = members.iter().filter_map(|m| self.requests.get(m.as_str()));
+        let members = self.scene.symbols.siblings(symbol);
+        let requests = members.filter_map(|m| self.requests.get(m));
         requests.filter(on).map(|r| Self::rival(r)).next()
     }
 
-    /// The requests that a changed symbol hangs on, through other changed symbols.
+    /// The requests that changed a symbol: as trials told, or else those that it hangs on.
     fn causes(&self, symbol: &str) -> Vec<Rival> {
-        let mut seen = HashSet::from([symbol]);
-        let mut queue = VecDeque::from([symbol]);
-        let mut causes = Vec::new();
-        while let Some(symbol) = queue.pop_front() {
-            for name in self.neighbours(symbol) {
-                let changed = self.changed.contains(name);
-                if !changed || !seen.insert(name) {
-                    continue;
-                }
-                match self.requests.get(name) {
-                    Some(request) => causes.push(Self::rival(request)),
-                    None => queue.push_back(name),
-                }
-            }
+        if let Some(causes) = self.scene.causes.get(symbol) {
+            return causes.clone();
         }
+        let mut causes = Vec::new();
+        self.walk(symbol, |_, request| {
+            causes.push(Self::rival(request));
+            false
+        });
         causes.sort_by(|a, b| a.origin.cmp(&b.origin));
         causes
     }
 
-    /// The symbols that decide about a symbol: those in its needs, prompts, defaults and ranges,
-    /// those that select or imply it, and the members of its choice.
-    fn neighbours(&self, symbol: &str) -> Vec<&'a str> {
-        let definitions = self.evidence.definitions;
-        let Some(known) = definitions.symbol(symbol) else {
-            return Vec::new();
-        };
-        let mut names = Vec::new();
-        for definition in &known.definitions {
-            let texts = definition.depends.iter().map(String::as_str);
-            let conditional = definition
-                .prompt
-                .iter()
-                .chain(&definition.defaults)
-                .chain(&definition.ranges);
-            for item in conditional {
-                names.extend(
-                    item.condition
-                        .as_deref()
-                        .map(symbols_in)
-                        .unwrap_or_default(),
-                );
+    /// The changed symbol next to a cause, through which this one hangs on it; nothing where it
+    /// hangs on a cause itself.
+    fn through(&self, symbol: &str, causes: &[Rival]) -> Option<String> {
+        let mut found = None;
+        self.walk(symbol, |by, request| {
+            let cause = causes.iter().any(|rival| rival.symbol == request.symbol);
+            if cause {
+                found = (by != symbol).then(|| by.to_owned());
             }
-            let values = definition.defaults.iter().chain(&definition.ranges);
-            for text in texts.chain(values.map(|value| value.text.as_str())) {
-                names.extend(symbols_in(text));
-            }
-        }
-        for source in known.selected_by.iter().chain(&known.implied_by) {
-            names.push(source.text.as_str());
-            names.extend(
-                source
-                    .condition
-                    .as_deref()
-                    .map(symbols_in)
-                    .unwrap_or_default(),
-            );
-        }
-        let choice = Symbol::choice(known).and_then(|index| definitions.choice(index));
-        names.extend(
-            choice
-                .into_iter()
-                .flat_map(|c| &c.members)
-                .map(String::as_str),
-        );
-        names
+            cause
+        });
+        found
     }
+
+    /// Goes from a changed symbol to the changed symbols that it hangs on, nearest first, and calls
+    /// `each` with every request that is met and the symbol next to it, until that says stop.
+    fn walk(&self, symbol: &str, mut each: impl FnMut(&str, &Request) -> bool) {
+        let Some(tree) = self.scene.symbols.tree() else {
+            return;
+        };
+        let Some((start, _)) = self.scene.symbols.get(symbol) else {
+            return;
+        };
+        let mut seen = HashSet::from([start]);
+        let mut queue = VecDeque::from([start]);
+        while let Some(id) = queue.pop_front() {
+            for next in neighbours(tree, id) {
+                let name = tree.symbol(next).name.as_str();
+                if !self.changed.contains(name) || !seen.insert(next) {
+                    continue;
+                }
+                match self.requests.get(name) {
+                    Some(request) => {
+                        if each(&tree.symbol(id).name, request) {
+                            return;
+                        }
+                    }
+                    None => queue.push_back(next),
+                }
+            }
+        }
+    }
+}
+
+/// The symbols that decide about a symbol: those in its needs, prompts, defaults and ranges, those
+/// that select or imply it, and the members of its choice.
+fn neighbours(tree: &Tree, id: SymbolId) -> Vec<SymbolId> {
+    let symbol = tree.symbol(id);
+    let mut found = Vec::new();
+    let mut add = |expr: ExprId| tree.exprs().symbols(expr, &mut |s| found.push(s));
+    for node in &symbol.nodes {
+        let node = tree.node(*node);
+        add(node.dependency);
+        if let Some(prompt) = &node.prompt {
+            add(prompt.condition);
+        }
+    }
+    for default in &symbol.defaults {
+        add(default.condition);
+        add(default.value);
+    }
+    for range in &symbol.ranges {
+        add(range.condition);
+    }
+    let selects = symbol.selected_by.iter().chain(&symbol.implied_by);
+    for select in selects.clone() {
+        add(select.condition);
+    }
+    found.extend(selects.map(|select| select.by));
+    found.extend(
+        symbol
+            .ranges
+            .iter()
+            .flat_map(|range| [range.low, range.high]),
+    );
+    if let Some(choice) = symbol.choice {
+        found.extend(&tree.choice(choice).members);
+    }
+    found
 }

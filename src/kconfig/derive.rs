@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::definitions::Definitions;
 use super::request::Request;
+use super::symbols::Symbols;
 use crate::dotconfig::{self, Change, DotConfig, Value};
 
 /// A fragment that was derived.
@@ -18,11 +18,11 @@ pub struct Derived {
     pub following: Vec<Change>,
 }
 
-/// What to ask for, so that `base` becomes `wanted` in the tree of `definitions`.
-pub fn derive(base: &DotConfig, wanted: &DotConfig, definitions: &Definitions) -> Derived {
+/// What to ask for, so that `base` becomes `wanted` in the tree of `symbols`.
+pub fn derive(base: &DotConfig, wanted: &DotConfig, symbols: Symbols<'_>) -> Derived {
     let (mut asked, mut following) = (Vec::new(), Vec::new());
     for change in base.diff(wanted) {
-        match request(&change, wanted, definitions) {
+        match request(&change, wanted, symbols) {
             Some(value) => asked.push((change.symbol, value)),
             None => following.push(change),
         }
@@ -36,15 +36,13 @@ pub fn derive(base: &DotConfig, wanted: &DotConfig, definitions: &Definitions) -
 }
 
 /// The value to ask for, where a person can ask for it.
-fn request(change: &Change, wanted: &DotConfig, definitions: &Definitions) -> Option<Value> {
-    let symbol = definitions.symbol(&change.symbol)?;
+fn request(change: &Change, wanted: &DotConfig, symbols: Symbols<'_>) -> Option<Value> {
+    let name = change.symbol.as_str();
     let value = change.to.clone()?;
-    if !symbol.has_prompt() {
+    if symbols.tree().is_some() && symbols.prompt(name).is_none() {
         return None;
     }
-    let member = symbol.choice().and_then(|index| definitions.choice(index));
-    let displaced = member
-        .is_some_and(|choice| value.is_off() && choice.members.iter().any(|m| !wanted.is_off(m)));
+    let displaced = value.is_off() && symbols.siblings(name).any(|m| !wanted.is_off(m));
     (!displaced).then_some(value)
 }
 
@@ -89,6 +87,7 @@ impl Derived {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kconfig::language::{Memory, Tree};
     use crate::kconfig::{Fragment, merge};
 
     const TREE: &str = concat!(
@@ -102,12 +101,11 @@ mod tests {
     );
 
     fn derived(base: &str, wanted: &str) -> Derived {
-        let definitions =
-            Definitions::read_with(|name| (name == "Kconfig").then(|| TREE.to_owned())).unwrap();
+        let tree = Tree::parse(&Memory::of(TREE), "Kconfig").unwrap();
         derive(
             &DotConfig::parse(base),
             &DotConfig::parse(wanted),
-            &definitions,
+            Symbols::new(Some(&tree)),
         )
     }
 

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::definitions::{Conditional, Site, Type};
+use super::explain::{Answered, Fix, Need, Selector, SetBy};
 use super::request::{Origin, Source, Waiver};
+use super::symbols::{Site, Type};
 
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -26,21 +27,6 @@ impl fmt::Display for Severity {
             Self::Warn => "warn",
             Self::Note => "note",
         })
-    }
-}
-
-/// A symbol with its value in the resolved configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Term {
-    /// The name without `CONFIG_`.
-    pub symbol: String,
-    /// Its value, as shown to people.
-    pub value: String,
-}
-
-impl fmt::Display for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.symbol, self.value)
     }
 }
 
@@ -104,16 +90,24 @@ pub enum Kind {
     /// Off or lower was asked; others select it.
     ForcedOn {
         /// The symbols that are on and select it.
-        selectors: Vec<Term>,
+        selectors: Vec<Selector>,
     },
     /// `y` was asked, `m` is what its needs allow.
     Lowered,
     /// On was asked, off came out.
     Lost,
+    /// The same, and a program of the build root is the cause: a probe of it failed.
+    Toolchain {
+        /// The probes, and what they answered.
+        probes: Vec<Answered>,
+    },
+    /// Its prompt is hidden, so its line is not heard and its default counts.
+    Hidden,
     /// A number was moved into its range.
     Clamped {
-        /// The ranges of its definitions.
-        ranges: Vec<Conditional>,
+        /// The range that counts: `12 25`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        range: Option<String>,
     },
     /// Any other difference.
     Differs,
@@ -121,6 +115,13 @@ pub enum Kind {
     WaiverExpired,
     /// The waived request is met.
     WaiverUnneeded,
+    /// A later fragment took the request back.
+    Overridden {
+        /// The line that did.
+        by: Origin,
+        /// Why.
+        reason: String,
+    },
     /// An `override` with nothing to override.
     IdleOverride,
     /// A request changes something on the security list.
@@ -133,9 +134,12 @@ pub enum Kind {
         /// Why it is on the security list, where it is.
         #[serde(skip_serializing_if = "Option::is_none")]
         security: Option<Known>,
-        /// The requests that its needs lead to.
+        /// The requests without which it would not have changed.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         causes: Vec<Rival>,
+        /// The changed symbol that takes it along; nothing where a request does so itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        through: Option<String>,
         /// The reason why the pipeline allows it.
         #[serde(skip_serializing_if = "Option::is_none")]
         allowed: Option<String>,
@@ -159,6 +163,9 @@ pub enum Kind {
         security: Option<Known>,
         /// Whether the tree still defines it.
         defined: bool,
+        /// The probes of the build root's programs behind it.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        probes: Vec<Answered>,
         /// What became of it, where that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         history: Option<Known>,
@@ -167,6 +174,9 @@ pub enum Kind {
     NewDefault {
         /// Its prompt.
         prompt: String,
+        /// The first line of its help.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        help: Option<String>,
     },
     /// The value holds, but does nothing.
     NoEffect {
@@ -182,6 +192,11 @@ pub enum Kind {
     ToolSaid {
         /// Its words.
         text: String,
+    },
+    /// The Kconfig files of the tree cannot be read here, so nothing is explained.
+    Unexplained {
+        /// Why they cannot.
+        reason: String,
     },
     /// A line of a built or running configuration that is not the guarded one.
     NotGuarded,
@@ -201,28 +216,28 @@ pub struct Known {
 pub struct DefinedAt {
     /// Where.
     pub site: Site,
-    /// Whether a person can set it, and under which condition.
+    /// The question a person can answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<Conditional>,
-    /// What must hold, as written.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub depends: Vec<String>,
+    pub prompt: Option<String>,
 }
 
-/// What is known about a symbol without evaluating anything.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What is known about a symbol.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Why {
     /// Its type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<Type>,
     /// Its definitions.
     pub defined: Vec<DefinedAt>,
-    /// The symbols that its needs name, with their values.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub terms: Vec<Term>,
     /// The choice that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<InChoice>,
+    /// Who gave it its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<SetBy>,
+    /// What it needs and does not have, the first failing term first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
 }
 
 /// A choice, as seen from a member.
@@ -258,6 +273,9 @@ pub struct Finding {
     /// What is known about the symbol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
+    /// What to write so that the request holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Fix>,
 }
 
 /// A request, as a finding shows it.
@@ -288,6 +306,7 @@ impl Finding {
             before: None,
             actual: None,
             why: None,
+            fix: None,
         }
     }
 
@@ -309,10 +328,13 @@ impl Finding {
             Kind::ForcedOn { .. } => "forced-on",
             Kind::Lowered => "lowered",
             Kind::Lost => "lost",
+            Kind::Toolchain { .. } => "toolchain",
+            Kind::Hidden => "hidden",
             Kind::Clamped { .. } => "clamped",
             Kind::Differs => "differs",
             Kind::WaiverExpired => "waiver-expired",
             Kind::WaiverUnneeded => "waiver-unneeded",
+            Kind::Overridden { .. } => "overridden",
             Kind::IdleOverride => "idle-override",
             Kind::SecurityAsked { .. } => "security-asked",
             Kind::Collateral { .. } => "collateral",
@@ -323,6 +345,7 @@ impl Finding {
             Kind::NoEffect { .. } => "no-effect",
             Kind::BaseProblem { .. } => "base-problem",
             Kind::ToolSaid { .. } => "tool-said",
+            Kind::Unexplained { .. } => "unexplained",
             Kind::NotGuarded => "not-guarded",
         }
     }

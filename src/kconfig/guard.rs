@@ -5,17 +5,21 @@
 //! through the same tree (collateral), and that with the base as it was given (drift). All
 //! findings come at once.
 
+use std::ops::Deref;
+
 use jiff::civil::Date;
 use serde::Serialize;
 
 use super::change::Changed;
-use super::definitions::Definitions;
+use super::explain::{self, Causes};
 use super::finding::{Finding, Kind, Severity};
 use super::guarded::GuardedConfig;
 use super::known::Facts;
+use super::language::Model;
 use super::merge::{Input, Merged, Overridden};
 use super::request::Request;
-use super::{change, collateral, drift, judge};
+use super::symbols::Symbols;
+use super::{answers, change, collateral, drift, judge};
 use crate::digest::Sha256;
 use crate::dotconfig::{DotConfig, ProblemKind};
 use crate::failure::{Diagnose, Exit};
@@ -45,8 +49,6 @@ pub struct Evidence<'a> {
     pub base_alone: &'a DotConfig,
     /// What the tree made of the merged configuration.
     pub resolved: &'a DotConfig,
-    /// What the tree defines.
-    pub definitions: &'a Definitions,
     /// What the tree's tool said of the merged configuration.
     pub remarks: &'a [Remark],
     /// What it said of the base alone.
@@ -59,6 +61,36 @@ pub struct Evidence<'a> {
     pub version: Version,
     /// The day by which waivers are judged; nothing when reproducing, when all of them hold.
     pub today: Option<Date>,
+}
+
+/// What the judges look at: the evidence, and what the tree's Kconfig files say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    evidence: &'a Evidence<'a>,
+    pub(super) symbols: Symbols<'a>,
+    pub(super) causes: &'a Causes,
+}
+
+impl<'a> Deref for Scene<'a> {
+    type Target = Evidence<'a>;
+
+    fn deref(&self) -> &Evidence<'a> {
+        self.evidence
+    }
+}
+
+impl Scene<'_> {
+    /// Whether the tree does not define a symbol. Where its files could not be read, its own tool
+    /// said so, or nothing did.
+    pub(super) fn is_unknown(&self, symbol: &str) -> bool {
+        if self.symbols.tree().is_some() {
+            return self.symbols.get(symbol).is_none();
+        }
+        let unknown = |remark: &Remark| {
+            remark.symbol.as_deref() == Some(symbol) && remark.text.starts_with("unknown symbol")
+        };
+        self.remarks.iter().any(unknown)
+    }
 }
 
 /// What the guard found.
@@ -166,14 +198,41 @@ impl GuardReport {
 }
 
 /// Judges a resolved configuration.
-pub fn guard(evidence: &Evidence<'_>) -> GuardReport {
+///
+/// `engine` is the tree's Kconfig files as kiln reads them, or why it cannot: then requests are
+/// judged all the same, by values, but nothing is explained. It reads what it is asked about, and
+/// ends with the merged configuration.
+pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) -> GuardReport {
     let merged = evidence.merged;
+    let changes = evidence.base_alone.diff(evidence.resolved);
+    let causes = match &mut engine {
+        Ok(model) => explain::causes(model, merged, evidence.base, &changes),
+        Err(_) => Causes::new(),
+    };
+    let scene = Scene {
+        evidence,
+        symbols: Symbols::new(engine.as_ref().ok().map(|model| model.tree())),
+        causes: &causes,
+    };
     let mut findings = Vec::new();
-    let met = judge::requests(evidence, &mut findings);
-    collateral::find(evidence, &mut findings);
-    drift::find(evidence, &mut findings);
+    let met = judge::requests(&scene, &mut findings);
+    collateral::find(&scene, &mut findings);
+    drift::find(&scene, &mut findings);
     base_problems(evidence, &mut findings);
     remarks(evidence, &mut findings);
+    let changes = change::against(
+        evidence.base_alone,
+        evidence.resolved,
+        merged,
+        scene.symbols,
+    );
+    match engine {
+        Ok(model) => answers::add(evidence, model, &mut findings),
+        Err(reason) => {
+            let kind = Kind::Unexplained { reason };
+            findings.push(Finding::new(Severity::Warn, "", kind));
+        }
+    }
     // Stable: within one weight the order of the requests stays.
     findings.sort_by_key(|finding| finding.severity);
     GuardReport {
@@ -187,12 +246,7 @@ pub fn guard(evidence: &Evidence<'_>) -> GuardReport {
         met,
         findings,
         overridden: merged.overridden.clone(),
-        changes: change::against(
-            evidence.base_alone,
-            evidence.resolved,
-            merged,
-            evidence.definitions,
-        ),
+        changes,
         config: evidence.resolved.clone(),
         requests: merged.requests.clone(),
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::dotconfig::Value;
+use crate::kconfig::language::{Memory, Tree};
 use crate::kconfig::{Fragment, Origin, Source, merge};
 use crate::spec::Collateral;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ const TREE: &str = concat!(
 struct Case {
     base: &'static str,
     fragment: &'static str,
+    later: &'static str,
     asserts: Vec<(&'static str, &'static str)>,
     base_alone: Option<&'static str>,
     resolved: &'static str,
@@ -34,16 +36,18 @@ struct Case {
     remarks: Vec<Remark>,
     base_remarks: Vec<Remark>,
     today: Option<&'static str>,
+    /// Whether the Kconfig files cannot be read.
+    blind: bool,
 }
 
 impl Case {
     fn report(&self) -> GuardReport {
-        let definitions =
-            Definitions::read_with(|name| (name == "Kconfig").then(|| TREE.to_owned())).unwrap();
+        let mut model = Model::new(Tree::parse(&Memory::of(TREE), "Kconfig").unwrap());
         let base = DotConfig::parse(self.base);
         let base_alone = DotConfig::parse(self.base_alone.unwrap_or(self.base));
         let resolved = DotConfig::parse(self.resolved);
-        let fragments = [Fragment::parse("f.config", self.fragment).unwrap()];
+        let fragments = [("f.config", self.fragment), ("g.config", self.later)]
+            .map(|(file, text)| Fragment::parse(file, text).unwrap());
         let asserts: Vec<Request> = (10..)
             .zip(&self.asserts)
             .map(|(line, (symbol, value))| {
@@ -55,19 +59,24 @@ impl Case {
         let merged = merge(&base, &fragments, &asserts, "6.12".parse().unwrap()).unwrap();
         let list = format!("kiln: 1\nallow: [{}]\n", self.allowed);
         let allowed = Collateral::parse("c.yaml", &list).unwrap().allow;
-        guard(&Evidence {
+        let evidence = Evidence {
             merged: &merged,
             base: &base,
             base_alone: &base_alone,
             resolved: &resolved,
-            definitions: &definitions,
             remarks: &self.remarks,
             base_remarks: &self.base_remarks,
             facts: &Facts::embedded().unwrap(),
             allowed: &allowed,
             version: "6.12.117".parse().unwrap(),
             today: self.today.map(|today| today.parse().unwrap()),
-        })
+        };
+        let engine = if self.blind {
+            Err("no engine".to_owned())
+        } else {
+            Ok(&mut model)
+        };
+        guard(&evidence, engine)
     }
 
     /// Each finding as `severity code symbol`.
@@ -194,20 +203,70 @@ fn the_words_name_the_place_the_values_and_the_need() {
     let finding = &report.findings[0];
     assert_eq!(
         finding.to_string(),
-        "f.config:3: CONFIG_FOO was asked to be y but is absent: something it needs is missing"
+        "f.config:3: CONFIG_FOO was asked to be y but is absent: it needs DEP [=n]"
     );
     assert_eq!(
         finding.details(),
         [
             "wanted because: needed",
             "defined at Kconfig:1 (bool, prompt \"foo\")",
-            "needs: DEP",
-            "where DEP is not set",
+            "its value: asked at f.config:3, but its prompt is hidden",
+            "it needs, and does not have:",
+            "    DEP [=n]",
+            "      DEP is n: nothing turns it on",
+            "add (tried, it suffices):",
+            "    CONFIG_DEP=y",
+            "that changes 2 other symbols too",
         ]
     );
     let failed = report.into_guarded().unwrap_err();
     assert_eq!(failed.exit(), Exit::Guard);
     assert!(failed.to_string().contains("0 of 1 requests are met"));
+}
+
+#[test]
+fn requests_are_judged_where_the_kconfig_files_cannot_be_read() {
+    let case = Case {
+        base: "CONFIG_USER=y\n",
+        fragment: "CONFIG_FOO=y\nCONFIG_BUF=99\n# CONFIG_FO is not set\nCONFIG_DEP=y\n",
+        resolved: "CONFIG_BUF=25\nCONFIG_DEP=y\n",
+        remarks: vec![Remark {
+            line: Some(4),
+            symbol: Some("FO".to_owned()),
+            text: "unknown symbol: FO".to_owned(),
+        }],
+        blind: true,
+        ..Case::default()
+    };
+    let found = case.found();
+    for expected in [
+        "block lost FOO",
+        "block differs BUF",
+        "block unknown-symbol FO",
+        "block collateral USER",
+        "warn unexplained",
+    ] {
+        assert!(
+            found.contains(&expected.to_owned()),
+            "{expected}: {found:?}"
+        );
+    }
+    assert_eq!(found.len(), 5, "{found:?}");
+}
+
+#[test]
+fn a_request_that_was_taken_back_is_told_with_both_places() {
+    let case = Case {
+        fragment: "CONFIG_FOO=y\n",
+        later: "# kiln: override \"too slow\"\n# CONFIG_FOO is not set\n",
+        ..Case::default()
+    };
+    let report = case.report();
+    assert_eq!(report.findings[0].code(), "overridden");
+    assert_eq!(
+        report.findings[0].to_string(),
+        "f.config:1: CONFIG_FOO is no longer asked to be y: g.config:2 overrides it: too slow"
+    );
 }
 
 #[test]
@@ -405,22 +464,6 @@ fn what_the_base_itself_loses_is_drift_not_collateral() {
             "note new-default PLAIN",
         ]
     );
-}
-
-#[test]
-fn values_without_effect_are_listed_with_their_source() {
-    let found = |resolved| {
-        let mut findings = Vec::new();
-        let facts = Facts::embedded().unwrap();
-        if let Some((severity, known)) = facts.no_effect("NO_HZ_FULL", &DotConfig::parse(resolved))
-        {
-            findings.push((severity, known.text));
-        }
-        findings
-    };
-    let held = found("CONFIG_NO_HZ_FULL=y\n");
-    assert!(held[0].0 == Severity::Note && held[0].1.contains("nohz_full="));
-    assert!(found("").is_empty());
 }
 
 #[test]

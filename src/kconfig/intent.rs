@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::definitions::{Definitions, Symbol};
 use super::guard::GuardReport;
 use super::request::{Request, shown};
+use super::symbols::Symbols;
 use crate::digest::Sha256;
 use crate::dotconfig::DotConfig;
 use crate::kernel::Version;
@@ -41,7 +41,7 @@ pub struct Intent {
 
 impl Intent {
     /// That of a judged configuration.
-    pub fn of(report: &GuardReport, requests: &[Request], definitions: &Definitions) -> Self {
+    pub fn of(report: &GuardReport, requests: &[Request], symbols: Symbols<'_>) -> Self {
         let asked = requests.iter().map(|request| {
             let asked = Asked {
                 value: shown(Some(&request.wanted.value)),
@@ -49,9 +49,7 @@ impl Intent {
             };
             (request.symbol.clone(), asked)
         });
-        let probed = definitions
-            .names()
-            .filter(|name| definitions.symbol(name).is_some_and(is_probed));
+        let probed = symbols.names().filter(|name| symbols.is_probed(name));
         Self {
             schema: SCHEMA.to_owned(),
             version: report.version,
@@ -66,13 +64,6 @@ impl Intent {
         let intent: Self = serde_json::from_slice(bytes).ok()?;
         (intent.schema == SCHEMA).then_some(intent)
     }
-}
-
-/// Whether a default is a macro call, such as `def_bool $(cc-option,-fzero)`: the Kconfig files'
-/// way to ask the toolchain.
-fn is_probed(symbol: &Symbol) -> bool {
-    let mut defaults = symbol.definitions.iter().flat_map(|d| &d.defaults);
-    defaults.any(|default| default.text.contains("$("))
 }
 
 /// Why a symbol differs between two configurations.
@@ -139,6 +130,7 @@ pub fn compare(from: (&Intent, &DotConfig), to: (&Intent, &DotConfig)) -> Vec<Di
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kconfig::language::{Memory, Tree};
 
     fn intent(asked: &[(&str, &str)], toolchain: &[&str]) -> Intent {
         let asked = asked.iter().map(|(symbol, value)| {
@@ -187,11 +179,14 @@ mod tests {
 
     #[test]
     fn what_asks_the_toolchain_is_known() {
-        let tree = "config PROBED\n\tdef_bool $(cc-option,-fzero)\nconfig PLAIN\n\tdef_bool y\n";
-        let definitions =
-            Definitions::read_with(|name| (name == "Kconfig").then(|| tree.to_owned())).unwrap();
-        assert!(is_probed(definitions.symbol("PROBED").unwrap()));
-        assert!(!is_probed(definitions.symbol("PLAIN").unwrap()));
+        let text = "config PROBED\n\tdef_bool $(shell,cc -zero)\nconfig PLAIN\n\tdef_bool y\n\
+                    config TEXT\n\tstring\n\tdefault \"$(CC_VERSION_TEXT)\"\n";
+        let mut host = Memory::of(text);
+        host.programs.insert("cc -zero", "y");
+        let tree = Tree::parse(&host, "Kconfig").unwrap();
+        let symbols = Symbols::new(Some(&tree));
+        assert!(symbols.is_probed("PROBED") && symbols.is_probed("TEXT"));
+        assert!(!symbols.is_probed("PLAIN") && !symbols.is_probed("NONE"));
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct Row {
     pub text: String,
     /// Where it can be checked.
     pub source: String,
+    /// The symbol to ask for in its place; `*` stands for the old name.
+    #[serde(default)]
+    pub now: Option<String>,
     /// Which side is the weaker one, where that matters.
     #[serde(default)]
     pub weaker: Side,
@@ -139,6 +142,12 @@ impl Facts {
         find(&self.history, symbol)
     }
 
+    /// The symbol to ask for in place of one that is gone, where that is known.
+    pub fn successor(&self, symbol: &str) -> Option<String> {
+        let now = covering(&self.history, symbol)?.now.as_ref()?;
+        Some(now.replace('*', symbol))
+    }
+
     /// Why a value that holds in `resolved` has no effect there, where that is known.
     pub fn no_effect(&self, symbol: &str, resolved: &DotConfig) -> Option<(Severity, Known)> {
         let holds = |symbol: &str, value: &str| {
@@ -205,6 +214,11 @@ mod tests {
                 .is_some()
         );
         assert!(facts.history("NO_HZ_FULL_ALL").is_some());
+        assert_eq!(
+            facts.successor("RETPOLINE").unwrap(),
+            "MITIGATION_RETPOLINE"
+        );
+        assert_eq!(facts.successor("SLAB"), None);
         let both = DotConfig::parse("CONFIG_CPU_IDLE_GOV_TEO=y\nCONFIG_CPU_IDLE_GOV_MENU=y\n");
         assert!(facts.no_effect("CPU_IDLE_GOV_TEO", &both).is_some());
         let alone = DotConfig::parse("CONFIG_CPU_IDLE_GOV_TEO=y\n");

@@ -7,9 +7,9 @@
 //! Nothing here runs a program. The tree's own `olddefconfig` stays the authority on what a
 //! configuration resolves to; this room says what was asked, and judges the answer.
 
+mod answers;
 mod change;
 mod collateral;
-mod definitions;
 mod derive;
 mod directive;
 mod drift;
@@ -28,17 +28,12 @@ mod merge;
 mod nearest;
 mod request;
 mod say;
-mod scan;
+mod symbols;
 
 pub use change::{Changed, Class};
-pub use definitions::{
-    Choice, Conditional, Definition, Definitions, DefinitionsError, Site, Symbol, Type, symbols_in,
-};
 pub use derive::{Derived, derive};
 pub use export::export;
-pub use finding::{
-    DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Term, Why,
-};
+pub use finding::{DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Why};
 pub use fragment::{Assignment, Fragment, FragmentError, Problem};
 pub use guard::{Evidence, GuardFailed, GuardReport, Remark, guard};
 pub use guarded::{GuardedConfig, NotGuarded};
@@ -47,3 +42,4 @@ pub use known::{EffectRow, Facts, Row, Side, Weight};
 pub use merge::{Disagreement, Input, MergeError, Merged, Overridden, merge};
 pub use nearest::nearest;
 pub use request::{Origin, Request, SERIES_OPERATORS, SeriesRange, Source, Waiver, Wanted, shown};
+pub use symbols::{Site, Symbols, Type};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::definitions::Conditional;
+use super::explain::{Answered, Fix, Selector};
 use super::finding::{Finding, Kind, Known, Requested, Rival, Why};
 use super::request::{Origin, Source};
 
@@ -42,29 +42,46 @@ impl Finding {
                 format!("{name} has no prompt: it is {actual} because of others, not of this line")
             }
             Kind::Displaced { by, origin, .. } => {
-                displaced(&name, actual, by.as_deref(), origin.as_ref())
+                let cause = self
+                    .lacking()
+                    .map_or(String::new(), |cause| format!("; {cause}"));
+                displaced(&name, actual, by.as_deref(), origin.as_ref()) + &cause
             }
             Kind::SeveralMembers { members } => {
                 let members = rivals(members);
                 format!("one choice cannot have several members on: {members}")
             }
-            Kind::ForcedOn { selectors } => {
-                let names: Vec<String> = selectors
-                    .iter()
-                    .map(|term| format!("CONFIG_{}", term.symbol))
-                    .collect();
-                format!("{but}: selected by {}", names.join(", "))
+            Kind::ForcedOn { selectors } => format!("{but}: selected by {}", listed(selectors)),
+            Kind::Lowered => {
+                let cause = self
+                    .lacking()
+                    .unwrap_or("something it needs is a module".into());
+                format!("{but}: {cause}")
             }
-            Kind::Lowered => format!("{but}: something it needs is a module"),
-            Kind::Lost => format!("{but}: something it needs is missing"),
-            Kind::Clamped { ranges } => {
-                let ranges: Vec<String> = ranges.iter().map(range).collect();
-                format!("{but}: its range is {}", ranges.join(", or "))
+            Kind::Lost => {
+                let cause = self
+                    .lacking()
+                    .unwrap_or("something it needs is missing".into());
+                format!("{but}: {cause}")
             }
+            Kind::Toolchain { probes } => {
+                format!("{but}: the build's tools lack it: {}", answered(probes))
+            }
+            Kind::Hidden => {
+                let cause = self
+                    .lacking()
+                    .map_or(String::new(), |cause| format!(": {cause}"));
+                format!("{but}: its prompt is hidden, so its line is not heard{cause}")
+            }
+            Kind::Clamped { range: Some(range) } => format!("{but}: its range is {range}"),
+            Kind::Clamped { range: None } => format!("{but}: its range does not allow it"),
             Kind::Differs => but,
             Kind::WaiverExpired => format!("the waiver for {name} has run out"),
             Kind::WaiverUnneeded => {
                 format!("the waiver for {name} is no longer needed: it is {actual}")
+            }
+            Kind::Overridden { by, reason } => {
+                format!("{name} is no longer asked to be {asked}: {by} overrides it: {reason}")
             }
             Kind::IdleOverride => {
                 format!("nothing disagrees with {name}: its override is not needed")
@@ -90,11 +107,15 @@ impl Finding {
             Kind::Collateral {
                 security,
                 causes,
+                through,
                 allowed,
             } => {
                 let mut parts = vec![format!("{name} went from {before} to {actual} unasked")];
                 if !causes.is_empty() {
                     parts.push(format!(", because of {}", rivals(causes)));
+                }
+                if let Some(through) = through {
+                    parts.push(format!(", through CONFIG_{through}"));
                 }
                 if let Some(known) = security {
                     parts.push(format!(" (security: {})", known.text));
@@ -116,19 +137,32 @@ impl Finding {
                 security,
                 defined,
                 history,
+                probes,
             } => {
                 let instead = format!("the base alone gives {name} {actual} here, not {before}");
                 let mut parts = vec![instead];
                 if !defined {
                     parts.push(": it is not in this tree".to_owned());
                 }
+                if !probes.is_empty() {
+                    parts.push(format!(": {}", answered(probes)));
+                }
                 let known = security.iter().chain(history);
                 parts.extend(known.map(|known| format!(" ({})", known.text)));
                 parts.concat()
             }
-            Kind::NewDefault { prompt } => {
-                format!("{name} (\"{prompt}\") is new to the base and took its default {actual}")
+            Kind::NewDefault { prompt, help } => {
+                let help = help
+                    .as_ref()
+                    .map_or(String::new(), |help| format!(": {help}"));
+                format!(
+                    "{name} (\"{prompt}\") is new to the base and took its default {actual}{help}"
+                )
             }
+            Kind::Unexplained { reason } => format!(
+                "the tree's Kconfig files cannot be read, so nothing is explained and no option's \
+                 type is known: {reason}"
+            ),
             Kind::BaseProblem { text } | Kind::ToolSaid { text } => text.clone(),
             _ => format!("{name} is {actual}"),
         }
@@ -143,6 +177,10 @@ impl Finding {
         if let Some(why) = &self.why {
             explain(why, &mut lines);
         }
+        lines.extend(self.fix.iter().flat_map(Fix::told));
+        if let Kind::Lowered = self.kind {
+            lines.push("or accept the module: put `# kiln: any m y` before the line".to_owned());
+        }
         if let Some(known) = self.known() {
             if !self.sentence().contains(&known.text) {
                 lines.push(format!("known: {}", known.text));
@@ -150,6 +188,16 @@ impl Finding {
             lines.push(format!("source: {}", known.source));
         }
         lines
+    }
+
+    /// The first of what it lacks, in words.
+    fn lacking(&self) -> Option<String> {
+        let needs = &self.why.as_ref()?.needs;
+        let (first, others) = needs.split_first()?;
+        Some(match others.len() {
+            0 => format!("it needs {first}"),
+            more => format!("it needs {first}, and {more} more"),
+        })
     }
 
     /// The fact from the tables that the finding rests on.
@@ -208,22 +256,10 @@ fn explain(why: &Why, lines: &mut Vec<String>) {
         .map_or_else(|| "symbol".to_owned(), |kind| kind.to_string());
     for place in &why.defined {
         let prompt = match &place.prompt {
-            Some(Conditional {
-                text,
-                condition: Some(condition),
-                ..
-            }) => format!("prompt \"{text}\" if {condition}"),
-            Some(prompt) => format!("prompt \"{}\"", prompt.text),
+            Some(prompt) => format!("prompt \"{prompt}\""),
             None => "no prompt".to_owned(),
         };
         lines.push(format!("defined at {} ({kind}, {prompt})", place.site));
-        if !place.depends.is_empty() {
-            lines.push(format!("needs: {}", place.depends.join(" && ")));
-        }
-    }
-    if !why.terms.is_empty() {
-        let terms: Vec<String> = why.terms.iter().map(ToString::to_string).collect();
-        lines.push(format!("where {}", terms.join(", ")));
     }
     if let Some(choice) = &why.choice {
         let prompt = choice.prompt.as_deref().unwrap_or("without a prompt");
@@ -231,6 +267,15 @@ fn explain(why: &Why, lines: &mut Vec<String>) {
             "member of the choice \"{prompt}\" at {}",
             choice.site
         ));
+    }
+    if let Some(set) = &why.set {
+        lines.push(format!("its value: {set}"));
+    }
+    if !why.needs.is_empty() {
+        lines.push("it needs, and does not have:".to_owned());
+        for need in &why.needs {
+            need.lines(4, lines);
+        }
     }
 }
 
@@ -242,9 +287,28 @@ fn rivals(rivals: &[Rival]) -> String {
     texts.join(", ")
 }
 
-fn range(range: &Conditional) -> String {
-    match &range.condition {
-        Some(condition) => format!("{} if {condition}", range.text),
-        None => range.text.clone(),
+/// How many probes or selectors a sentence names.
+const NAMED: usize = 3;
+
+fn answered(probes: &[Answered]) -> String {
+    let texts = probes.iter().map(ToString::to_string);
+    shortened(texts.collect())
+}
+
+fn listed(selectors: &[Selector]) -> String {
+    let texts = selectors.iter();
+    shortened(
+        texts
+            .map(|selector| format!("CONFIG_{} at {}", selector.symbol, selector.site))
+            .collect(),
+    )
+}
+
+fn shortened(mut texts: Vec<String>) -> String {
+    let more = texts.len().saturating_sub(NAMED);
+    texts.truncate(NAMED);
+    if more > 0 {
+        texts.push(format!("{more} more"));
     }
+    texts.join(", ")
 }

@@ -17,7 +17,7 @@ use crate::kbuild::make::{Kbuild, Resolved, Setup};
 use crate::kbuild::warnings::KconfigWarning;
 use crate::kconfig::language::Model;
 use crate::kconfig::{
-    self, Definitions, Evidence, Facts, GuardReport, Intent, Merged, Origin, Remark, Request,
+    self, Evidence, Facts, GuardReport, Intent, Merged, Origin, Remark, Request, Symbols,
 };
 use crate::proof::lock::{self, Lock};
 use crate::source::unpack::SourceTree;
@@ -37,8 +37,6 @@ pub struct Configured {
     pub base_alone: DotConfig,
     /// The guard's answer, which holds the resolved configuration.
     pub report: GuardReport,
-    /// What the tree defines.
-    pub definitions: Definitions,
     /// The tree's makefiles; with the resolved configuration in place where the tree was asked.
     pub kbuild: Kbuild,
     /// The tree by kiln's own reading, with the resolved configuration; nothing where kiln cannot
@@ -51,7 +49,12 @@ pub struct Configured {
 impl Configured {
     /// What it was meant to be, to be kept beside it.
     pub fn intent(&self) -> Intent {
-        Intent::of(&self.report, &self.merged.requests, &self.definitions)
+        Intent::of(&self.report, &self.merged.requests, self.symbols())
+    }
+
+    /// What the tree's Kconfig files say about symbols.
+    pub fn symbols(&self) -> Symbols<'_> {
+        Symbols::new(self.model.as_ref().map(Model::tree))
     }
 }
 
@@ -97,7 +100,7 @@ impl Session<'_> {
         let Answers {
             alone,
             resolved,
-            model,
+            mut model,
             by,
         } = self.answers(&kbuild, (base.text(), merged.text()), asked)?;
         progress.done(
@@ -110,31 +113,31 @@ impl Session<'_> {
         );
 
         progress.started("guard", "every request against the result");
-        let definitions = Definitions::read(tree.path())?;
         let (base_alone, config) = (
             DotConfig::parse(&*alone.text),
             DotConfig::parse(&*resolved.text),
         );
-        let report = kconfig::guard(&Evidence {
-            merged: &merged,
-            base: &base,
-            base_alone: &base_alone,
-            resolved: &config,
-            definitions: &definitions,
-            remarks: &remarks(&resolved),
-            base_remarks: &remarks(&alone),
-            facts: &Facts::embedded()?,
-            allowed: &self.allowed(pipeline)?,
-            version: lock.inputs.version,
-            today: Some(today()),
-        });
+        let report = kconfig::guard(
+            &Evidence {
+                merged: &merged,
+                base: &base,
+                base_alone: &base_alone,
+                resolved: &config,
+                remarks: &remarks(&resolved),
+                base_remarks: &remarks(&alone),
+                facts: &Facts::embedded()?,
+                allowed: &self.allowed(pipeline)?,
+                version: lock.inputs.version,
+                today: Some(today()),
+            },
+            model.as_mut().map_err(|reason| reason.clone()),
+        );
         progress.done("guard", summary(&report));
         Ok(Configured {
             merged,
             base,
             base_alone,
             report,
-            definitions,
             kbuild,
             model: model.ok(),
             by,

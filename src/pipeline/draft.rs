@@ -97,14 +97,15 @@ impl Session<'_> {
             "From {shown}, against the base of {} on {series}.",
             pipeline.name()
         );
-        let mut derived = derive(&tried.base_alone, &wanted, &tried.definitions);
+        let symbols = tried.symbols();
+        let mut derived = derive(&tried.base_alone, &wanted, symbols);
         // Tried before it is offered: the base with these lines, through the same tree. What a
         // line makes visible may come up with a default that is not wanted, and is asked for next.
         for _ in 0..ROUNDS {
             let text = derived.text(&header, &[]);
             let merged = format!("{}\n{text}", tried.base_alone.text());
             let result = DotConfig::parse(tried.kbuild.olddefconfig(&merged)?.text);
-            let more = derive(&result, &wanted, &tried.definitions);
+            let more = derive(&result, &wanted, symbols);
             if !derived.extend(more, &wanted) {
                 return Ok(Draft {
                     asked: derived.lines.len(),
@@ -126,7 +127,7 @@ impl Session<'_> {
         let trial = self.trial(pipeline, "config edit", Asked::Both)?;
         let before = trial.configured.report.config();
         let after = edited(&trial)?;
-        let derived: Derived = derive(before, &after, &trial.configured.definitions);
+        let derived: Derived = derive(before, &after, trial.configured.symbols());
         if derived.lines.is_empty() {
             return Ok(None);
         }

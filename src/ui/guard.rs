@@ -132,30 +132,30 @@ impl Answer for Guarded<'_> {
 mod tests {
     use super::*;
     use crate::dotconfig::DotConfig;
-    use crate::kconfig::{Definitions, Evidence, Facts, Fragment, guard, merge};
+    use crate::kconfig::language::{Memory, Model, Tree};
+    use crate::kconfig::{Evidence, Facts, Fragment, guard, merge};
 
     /// A tree in which FOO needs DEP, asked for FOO.
     fn report(resolved: &str) -> GuardReport {
         let tree = "config FOO\n\tbool \"foo\"\n\tdepends on DEP\nconfig DEP\n\tbool \"dep\"\n";
-        let definitions =
-            Definitions::read_with(|name| (name == "Kconfig").then(|| tree.to_owned())).unwrap();
+        let mut model = Model::new(Tree::parse(&Memory::of(tree), "Kconfig").unwrap());
         let base = DotConfig::parse("# CONFIG_DEP is not set\n");
         let text = "# kiln: why \"it is the point\"\nCONFIG_FOO=y\n";
         let fragments = [Fragment::parse("f.config", text).unwrap()];
         let merged = merge(&base, &fragments, &[], "6.12".parse().unwrap()).unwrap();
-        guard(&Evidence {
+        let evidence = Evidence {
             merged: &merged,
             base: &base,
             base_alone: &base,
             resolved: &DotConfig::parse(resolved),
-            definitions: &definitions,
             remarks: &[],
             base_remarks: &[],
             facts: &Facts::embedded().unwrap(),
             allowed: &[],
             version: "6.12.117".parse().unwrap(),
             today: None,
-        })
+        };
+        guard(&evidence, Ok(&mut model))
     }
 
     #[test]
@@ -175,7 +175,12 @@ mod tests {
             text.contains("\n         wanted because: it is the point\n"),
             "{text}"
         );
-        assert!(text.contains("\n         needs: DEP\n"), "{text}");
+        assert!(text.contains(": it needs DEP [=n]\n"), "{text}");
+        assert!(
+            text.contains("DEP is n: set by the base, line 1\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n             CONFIG_DEP=y\n"), "{text}");
         assert!(
             text.contains("guard failed: 0 of 1 requests are met; 1 block, "),
             "{text}"

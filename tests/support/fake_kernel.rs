@@ -4,7 +4,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use kiln::dotconfig::DotConfig;
 use kiln::kbuild::make::{Kbuild, Setup};
-use kiln::kconfig::{Definitions, Evidence, Facts, GuardedConfig, guard, merge};
+use kiln::kconfig::language::{Memory, Model, Tree};
+use kiln::kconfig::{Evidence, Facts, GuardedConfig, guard, merge};
 use kiln::sandbox::Isolation;
 
 use super::env::KILN;
@@ -68,19 +69,19 @@ impl FakeKernel {
 pub fn guarded(text: &str) -> Result<GuardedConfig, Stop> {
     let config = DotConfig::parse(text);
     let merged = merge(&config, &[], &[], "6.18".parse()?)?;
-    let definitions = Definitions::read_with(|name| (name == "Kconfig").then(String::new))?;
-    let report = guard(&Evidence {
+    let mut model = Model::new(Tree::parse(&Memory::of(""), "Kconfig")?);
+    let evidence = Evidence {
         merged: &merged,
         base: &config,
         base_alone: &config,
         resolved: &config,
-        definitions: &definitions,
         remarks: &[],
         base_remarks: &[],
         facts: &Facts::embedded()?,
         allowed: &[],
         version: "6.18.40".parse()?,
         today: None,
-    });
+    };
+    let report = guard(&evidence, Ok(&mut model));
     Ok(report.into_guarded()?)
 }

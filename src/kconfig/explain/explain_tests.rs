@@ -15,7 +15,7 @@ fn answer(kconfig: &str, base: &str, fragment: &str) -> Answer {
     let mut model = Model::new(tree(kconfig));
     model.read(merged.text());
     let ground = Ground {
-        merged: &merged,
+        requests: &merged.requests,
         base: &base,
     };
     let mut explainer = Explainer::new(&mut model, ground);
@@ -163,7 +163,7 @@ fn where_nothing_helps_the_probe_is_named() {
     let mut model = Model::new(Tree::parse(&host, "Kconfig").unwrap());
     model.read(merged.text());
     let ground = Ground {
-        merged: &merged,
+        requests: &merged.requests,
         base: &base,
     };
     let mut explainer = Explainer::new(&mut model, ground);

@@ -1,7 +1,5 @@
 //! Answers about one configuration.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use super::fix::{self, Fix};
@@ -10,16 +8,14 @@ use super::search::{self, Goal, Keep};
 use super::steps;
 use super::who::{self, Answered, SetBy};
 use crate::dotconfig::{DotConfig, Value};
-use crate::kconfig::definitions::Site;
-use crate::kconfig::language::{Ask, Model, Place, SymbolId, Tree, Tri, Type};
-use crate::kconfig::merge::Merged;
+use crate::kconfig::language::{Ask, Model, SymbolId, Tri, Type};
 use crate::kconfig::request::{Request, Source, Wanted};
 
 /// Where the lines of a configuration come from.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
-    /// The fragments' lines, and the text that the model has read.
-    pub merged: &'a Merged,
+    /// What is asked, fragments' lines and assertions.
+    pub requests: &'a [Request],
     /// The base below them.
     pub base: &'a DotConfig,
 }
@@ -60,9 +56,9 @@ pub struct Explainer<'m> {
 }
 
 impl<'m> Explainer<'m> {
-    /// Answers about a model that has read `ground.merged.text()`.
+    /// Answers about a model that has read the base with the fragments' lines over it.
     pub fn new(model: &'m mut Model, ground: Ground<'m>) -> Self {
-        let keep = Keep::new(model, ground.merged.requests.iter());
+        let keep = Keep::new(model, ground.requests.iter());
         Self {
             model,
             ground,
@@ -93,6 +89,29 @@ impl<'m> Explainer<'m> {
     pub fn reason(&self, symbol: &str, value: &Value) -> Option<Answer> {
         let id = self.symbol(symbol)?;
         Some(self.answer(id, value, Fix::None))
+    }
+
+    /// Whether the model gives a symbol this value; off has three spellings.
+    pub fn agrees(&self, symbol: &str, value: Option<&Value>) -> bool {
+        let found = self
+            .symbol(symbol)
+            .and_then(|id| search::current(self.model, id));
+        found.as_ref().unwrap_or(&Value::No) == value.unwrap_or(&Value::No)
+    }
+
+    /// The probes of programs that a symbol's value rests on.
+    pub fn probes_behind(&self, symbol: &str) -> Vec<Answered> {
+        let Some(id) = self.symbol(symbol) else {
+            return Vec::new();
+        };
+        let fact = need::fact(self.model, &self.ground, id);
+        let mut probes: Vec<Answered> = Vec::new();
+        for probe in fact.all_probes() {
+            if !probes.contains(probe) {
+                probes.push(probe.clone());
+            }
+        }
+        probes
     }
 
     fn symbol(&self, name: &str) -> Option<SymbolId> {
@@ -216,12 +235,4 @@ fn retyped(kind: Type, value: &Value) -> Option<Value> {
         (Type::Text, Value::Yes | Value::Module) => Value::Text(value.to_string()),
         _ => return None,
     })
-}
-
-/// A place as the guard names it.
-pub(super) fn site(tree: &Tree, place: Place) -> Site {
-    Site {
-        file: Arc::from(tree.file(place)),
-        line: place.line,
-    }
 }

@@ -8,6 +8,7 @@ use super::steps::prompts;
 use crate::dotconfig::{self, Value};
 use crate::kconfig::finding::Rival;
 use crate::kconfig::language::{Ask, Model, SymbolId, Tri, Type};
+use crate::kconfig::request::Request;
 
 /// What makes a request hold. Every set of lines was tried and suffices; it is not said to be the
 /// smallest.
@@ -56,7 +57,8 @@ const NAMED: usize = 8;
 
 impl Fix {
     /// The same lines in place of the request's.
-    pub(super) fn instead(self) -> Self {
+    #[must_use]
+    pub fn instead(self) -> Self {
         match self {
             Self::Add { lines, effects } => Self::Instead { lines, effects },
             other => other,
@@ -160,8 +162,8 @@ fn effects(model: &mut Model, target: SymbolId, lines: &[Ask]) -> Effects {
 
 /// A fix that other requests speak against.
 pub(super) fn conflict(model: &mut Model, ground: &Ground<'_>, lines: &[Ask]) -> Fix {
-    let requests = &ground.merged.requests;
-    let goals: Vec<(Goal, &crate::kconfig::request::Request)> = requests
+    let goals: Vec<(Goal, &Request)> = ground
+        .requests
         .iter()
         .filter_map(|request| {
             let symbol = model.tree().find(&request.symbol)?;

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::explainer::{Ground, site};
+use super::explainer::Ground;
 use super::who::{Answered, SetBy, set_by};
-use crate::kconfig::definitions::Site;
 use crate::kconfig::language::{Expr, ExprId, Kind, Model, NodeId, Prompt, SymbolId, Term, Tri};
+use crate::kconfig::symbols::Site;
 
 /// A term that fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -176,7 +176,7 @@ impl Seeker<'_> {
         self.needs.push(Need {
             term: shown,
             value: value.letter(),
-            site: site(tree, entry.place),
+            site: Site::new(tree, entry.place),
             around: (!own).then_some(match entry.kind {
                 Kind::Menu => "menu",
                 Kind::Choice(_) => "choice",
@@ -289,12 +289,31 @@ impl Need {
     /// Every probe that the need rests on, those behind its symbols included.
     pub fn all_probes(&self) -> Vec<&Answered> {
         let mut probes: Vec<&Answered> = self.probes.iter().collect();
-        for fact in &self.symbols {
-            if let SetBy::Probe(answered) = &fact.set {
-                probes.push(answered);
-            }
-            probes.extend(fact.needs.iter().flat_map(Self::all_probes));
-        }
+        probes.extend(self.symbols.iter().flat_map(Fact::all_probes));
         probes
     }
+}
+
+impl Fact {
+    /// Every probe that the value rests on.
+    pub fn all_probes(&self) -> Vec<&Answered> {
+        let mut probes = Vec::new();
+        if let SetBy::Probe(answered) = &self.set {
+            probes.push(answered);
+        }
+        probes.extend(self.needs.iter().flat_map(Need::all_probes));
+        probes
+    }
+}
+
+/// A symbol with whose doing its value is, and what it lacks.
+pub(super) fn fact(model: &Model, ground: &Ground<'_>, id: SymbolId) -> Fact {
+    let seeker = Seeker {
+        model,
+        ground,
+        value: Tri::Mod,
+        depth: DEEPEST,
+        needs: Vec::new(),
+    };
+    seeker.fact(id)
 }

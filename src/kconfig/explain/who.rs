@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::explainer::{Ground, site};
-use crate::kconfig::definitions::Site;
+use super::explainer::Ground;
 use crate::kconfig::language::{Model, Probe, SymbolId, Tri};
-use crate::kconfig::request::{Origin, Source};
+use crate::kconfig::request::{Origin, Request, Source};
+use crate::kconfig::symbols::Site;
 
 /// Who gave a symbol its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,7 +83,8 @@ pub struct Answered {
     pub site: Site,
     /// As it stands there.
     pub probe: String,
-    /// The command that was run.
+    /// The command that was run; none where a variable of the environment is asked for.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// What came of it.
     pub answer: String,
@@ -92,7 +93,7 @@ pub struct Answered {
 impl Answered {
     pub(super) fn new(model: &Model, probe: &Probe) -> Self {
         Self {
-            site: site(model.tree(), probe.place),
+            site: Site::new(model.tree(), probe.place),
             probe: probe.text.clone(),
             command: bare(&probe.command).to_owned(),
             answer: probe.answer.clone(),
@@ -124,7 +125,7 @@ pub(super) fn set_by(model: &Model, ground: &Ground<'_>, id: SymbolId) -> SetBy 
             },
             (Some(_), Some(asked)) if model.asked(id) == Some("y") => asked,
             (Some(_), _) => SetBy::LeftOver {
-                site: site(
+                site: Site::new(
                     model.tree(),
                     model.tree().node(model.tree().choice(choice).node).place,
                 ),
@@ -163,9 +164,8 @@ pub(super) fn set_by(model: &Model, ground: &Ground<'_>, id: SymbolId) -> SetBy 
 /// The line that asks for a value of the symbol, whether it is heard or not.
 fn asked(model: &Model, ground: &Ground<'_>, id: SymbolId) -> Option<SetBy> {
     let name = &model.tree().symbol(id).name;
-    let lines = ground.merged.requests_for(name);
-    let of_fragment = lines.filter(|request| request.source == Source::Fragment);
-    if let Some(request) = of_fragment.last() {
+    let line = |request: &&Request| request.symbol == *name && request.source == Source::Fragment;
+    if let Some(request) = ground.requests.iter().rfind(line) {
         return Some(SetBy::Line {
             origin: request.origin.clone(),
         });
@@ -185,7 +185,7 @@ fn default(model: &Model, id: SymbolId) -> Option<SetBy> {
     let mut named = false;
     term.symbols(&mut |symbol| named |= !tree.symbol(symbol).constant);
     Some(SetBy::Default {
-        site: site(tree, default.place),
+        site: Site::new(tree, default.place),
         value: (named && tree.symbol(id).kind.is_logic()).then(|| model.shown_term(&term)),
     })
 }
@@ -206,7 +206,7 @@ pub(super) fn selectors(model: &Model, id: SymbolId, select: bool) -> Vec<Select
             found.push(Selector {
                 symbol: name.clone(),
                 value: model.value(select.by).to_owned(),
-                site: site(tree, select.place),
+                site: Site::new(tree, select.place),
             });
         }
     }

@@ -212,6 +212,7 @@ impl Macros {
             return Ok(String::new());
         }
         let value = scene.host.env(&name);
+        self.command.get_or_insert_default();
         if !self.from_outside.iter().any(|(known, _)| *known == name) {
             self.from_outside.push((name, value.clone()));
         }

@@ -6,8 +6,8 @@ use super::terms::Term;
 use super::tree::{ChoiceId, Default, NodeId, Tree};
 use super::trial::Ask;
 
-/// What a piece of a Kconfig file got from the programs of the build's environment while it was
-/// read.
+/// What a piece of a Kconfig file got from the build's environment, its programs and variables,
+/// while it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The line of the statement.
@@ -16,7 +16,7 @@ pub struct Probe {
     pub text: String,
     /// What it became.
     pub answer: String,
-    /// The last command that was run for it.
+    /// The last command that was run for it; empty where the environment alone answered.
     pub command: String,
 }
 

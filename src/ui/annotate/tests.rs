@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::dotconfig::DotConfig;
-use crate::kconfig::{
-    Definitions, Evidence, Facts, Fragment, Kind, Origin, Requested, Source, guard, merge,
-};
+use crate::kconfig::language::{Memory, Model, Tree};
+use crate::kconfig::{Evidence, Facts, Fragment, Kind, Origin, Requested, Source, guard, merge};
 
 /// A report about a configuration of which nothing was asked, with these findings.
 fn report(findings: Vec<Finding>) -> GuardReport {
@@ -12,21 +11,20 @@ fn report(findings: Vec<Finding>) -> GuardReport {
     let fragment = Fragment::parse("f.config", "CONFIG_A=y\n").unwrap();
     let merged = merge(&config, &[fragment], &[], "6.18".parse().unwrap()).unwrap();
     let tree = "config A\n\tbool \"a\"\n";
-    let definitions =
-        Definitions::read_with(|name| (name == "Kconfig").then(|| tree.to_owned())).unwrap();
-    let mut report = guard(&Evidence {
+    let mut model = Model::new(Tree::parse(&Memory::of(tree), "Kconfig").unwrap());
+    let evidence = Evidence {
         merged: &merged,
         base: &config,
         base_alone: &config,
         resolved: &config,
-        definitions: &definitions,
         remarks: &[],
         base_remarks: &[],
         facts: &Facts::embedded().unwrap(),
         allowed: &[],
         version: "6.18.40".parse().unwrap(),
         today: None,
-    });
+    };
+    let mut report = guard(&evidence, Ok(&mut model));
     assert!(report.passes(), "{:?}", report.findings);
     report.findings = findings;
     report

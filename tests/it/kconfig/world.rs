@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use kiln::dotconfig::DotConfig;
 use kiln::files::{self, Lock, Wait};
 use kiln::kbuild::make::{Kbuild, Setup};
+use kiln::kbuild::probe::Prober;
 use kiln::kbuild::warnings::KconfigWarning;
+use kiln::kconfig::explain::Fix;
+use kiln::kconfig::language::{Host, HostError, Model, Tree};
 use kiln::kconfig::{
-    Definitions, Evidence, Facts, Fragment, GuardReport, Merged, Remark, Request, guard, merge,
+    Evidence, Facts, Fragment, GuardReport, Merged, Remark, Request, guard, merge,
 };
 use kiln::kernel::Version;
 use kiln::pipeline::configure::assertions;
@@ -32,8 +35,8 @@ const SHIPPED: [&str; 3] = ["upstream-build", "latency", "boot-gate"];
 /// A tree with its base configuration.
 pub struct World {
     version: Version,
-    /// What the tree defines.
-    pub definitions: Definitions,
+    /// The tree by kiln's own reading.
+    model: Mutex<Model>,
     /// The distribution's configuration.
     pub base: DotConfig,
     /// The same after the tree's own `olddefconfig`.
@@ -115,13 +118,18 @@ impl World {
         let alone = resolve(&kbuild, base)?;
         Ok(Self {
             version,
-            definitions: Definitions::read(source)?,
+            model: Mutex::new(read(&kbuild, None)?),
             base: DotConfig::parse(base),
             alone,
             kbuild: Mutex::new(kbuild),
             once: Mutex::default(),
             _lock: lock,
         })
+    }
+
+    /// The tree by kiln's own reading, in whatever configuration.
+    pub fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What comes of these lines over the base.
@@ -201,8 +209,14 @@ impl World {
             resolved: run(merged.text())?,
             merged,
         };
+        let mut model = read(&kbuild, Some(tool))?;
         drop(kbuild);
-        self.asked(Arc::new(inputs), "")
+        let report = self.report(&inputs, &mut model, "kiln: 1\nallow: []\n")?;
+        Ok(Asked {
+            world: self,
+            inputs: Arc::new(inputs),
+            report,
+        })
     }
 
     fn inputs(
@@ -227,25 +241,28 @@ impl World {
     }
 
     fn judged(&self, inputs: Arc<Inputs>, list: &str) -> Result<Asked<'_>, Stop> {
-        let allowed = Collateral::parse("allowed.yaml", list)?.allow;
-        let report = guard(&Evidence {
-            merged: &inputs.merged,
-            base: &inputs.base,
-            base_alone: &inputs.alone.config,
-            resolved: &inputs.resolved.config,
-            definitions: &self.definitions,
-            remarks: &inputs.resolved.remarks,
-            base_remarks: &inputs.alone.remarks,
-            facts: &Facts::embedded()?,
-            allowed: &allowed,
-            version: self.version,
-            today: None,
-        });
+        let report = self.report(&inputs, &mut self.model(), list)?;
         Ok(Asked {
             world: self,
             inputs,
             report,
         })
+    }
+
+    fn report(&self, inputs: &Inputs, model: &mut Model, list: &str) -> Result<GuardReport, Stop> {
+        let evidence = Evidence {
+            merged: &inputs.merged,
+            base: &inputs.base,
+            base_alone: &inputs.alone.config,
+            resolved: &inputs.resolved.config,
+            remarks: &inputs.resolved.remarks,
+            base_remarks: &inputs.alone.remarks,
+            facts: &Facts::embedded()?,
+            allowed: &Collateral::parse("allowed.yaml", list)?.allow,
+            version: self.version,
+            today: None,
+        };
+        Ok(guard(&evidence, Ok(model)))
     }
 }
 
@@ -268,6 +285,14 @@ impl Asked<'_> {
         self.report.blocking().map(|f| f.symbol.as_str()).collect()
     }
 
+    /// The lines that are suggested for a symbol.
+    pub fn fix(&self, symbol: &str) -> Vec<&str> {
+        let mut findings = self.report.findings.iter();
+        let fix = findings.find_map(|f| f.fix.as_ref().filter(|_| f.symbol == symbol));
+        let lines = fix.map(Fix::lines).unwrap_or_default();
+        lines.iter().map(String::as_str).collect()
+    }
+
     /// All that is told about a symbol.
     pub fn told(&self, symbol: &str) -> String {
         let findings = self.report.findings.iter().filter(|f| f.symbol == symbol);
@@ -276,6 +301,41 @@ impl Asked<'_> {
             .collect();
         told.concat()
     }
+}
+
+/// The tree as its Kconfig files see it, one tool perhaps missing.
+struct TreeHost<'k> {
+    prober: Prober<'k>,
+    missing: Option<String>,
+}
+
+impl Host for TreeHost<'_> {
+    fn read(&self, path: &str) -> Result<Option<String>, HostError> {
+        self.prober.read(path).map_err(|e| HostError(Box::new(e)))
+    }
+
+    fn shell(&self, command: &str) -> Result<Vec<u8>, HostError> {
+        self.prober
+            .shell(command)
+            .map_err(|e| HostError(Box::new(e)))
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        if self.missing.as_deref() == Some(name) {
+            return Some("/nonexistent".to_owned());
+        }
+        self.prober.env(name)
+    }
+}
+
+fn read(kbuild: &Kbuild, missing: Option<&str>) -> Result<Model, Stop> {
+    let cache = kbuild.dir().join("probes.json");
+    let prober = Prober::new(kbuild, Some(&cache))?;
+    let missing = missing.map(str::to_owned);
+    let host = TreeHost { prober, missing };
+    let tree = Tree::parse(&host, "Kconfig")?;
+    host.prober.finish()?;
+    Ok(Model::new(tree))
 }
 
 /// How long another run of these cases may take.
