@@ -11,6 +11,7 @@ mod config;
 mod context;
 mod diff;
 mod doctor;
+mod explain;
 mod fetch;
 mod fragment;
 mod init;

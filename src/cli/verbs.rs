@@ -77,6 +77,7 @@ pub static VERBS: &[&Verb] = &[
     &super::diff::VERB,
     &super::config::EDIT,
     &super::config::EXPORT,
+    &super::explain::VERB,
     &super::fragment::FROM,
     &super::resolve::VERB,
     &super::fetch::VERB,

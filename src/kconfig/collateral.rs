@@ -152,6 +152,14 @@ impl<'a> Graph<'a> {
         if let Some(causes) = self.scene.causes.get(symbol) {
             return causes.clone();
         }
+        if self.scene.symbols.tree().is_none() {
+            // Nothing tells them apart: each request that changed something may be the cause.
+            let requests = self.requests.values();
+            let changed = requests.filter(|request| self.changed.contains(request.symbol.as_str()));
+            let mut causes: Vec<Rival> = changed.map(|request| Self::rival(request)).collect();
+            causes.sort_by(|a, b| a.origin.cmp(&b.origin));
+            return causes;
+        }
         let mut causes = Vec::new();
         self.walk(symbol, |_, request| {
             causes.push(Self::rival(request));

@@ -230,7 +230,8 @@ pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) ->
         Ok(model) => answers::add(evidence, model, &mut findings),
         Err(reason) => {
             let kind = Kind::Unexplained { reason };
-            findings.push(Finding::new(Severity::Warn, "", kind));
+            // Whoever resolved the configuration has warned of it already.
+            findings.push(Finding::new(Severity::Note, "", kind));
         }
     }
     // Stable: within one weight the order of the requests stays.

@@ -244,7 +244,7 @@ fn requests_are_judged_where_the_kconfig_files_cannot_be_read() {
         "block differs BUF",
         "block unknown-symbol FO",
         "block collateral USER",
-        "warn unexplained",
+        "note unexplained",
     ] {
         assert!(
             found.contains(&expected.to_owned()),

@@ -11,6 +11,7 @@ pub mod configure;
 pub mod draft;
 pub mod embedded;
 pub mod engine;
+pub mod explain;
 pub mod locked;
 pub mod needs;
 pub mod quickstart;

@@ -5,6 +5,7 @@
 
 mod annotate;
 mod answer;
+mod explain;
 mod failure;
 mod guard;
 pub mod progress;
@@ -13,6 +14,7 @@ mod table;
 
 pub use annotate::{Form, Judged};
 pub use answer::{Answer, Text};
+pub use explain::Told;
 pub use failure::{failure_json, failure_text};
 pub use guard::Guarded;
 pub(crate) use style::printable;

@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
             without_make_and_proven,
         ),
         Case::new("config_check::a_difference_is_told", a_difference_is_told),
+        Case::new("config_check::options_are_explained", options_are_explained),
         Case::new(
             "config_check::a_tree_that_cannot_be_read_is_asked",
             an_unreadable_tree_is_asked,
@@ -257,5 +258,43 @@ fn an_unreadable_tree_is_asked() -> Outcome {
     ran.warns("kiln cannot read this tree")?
         .warns("no line `CC`")?;
     assert!(resolved(&real)?.contains("CONFIG_RCU_EXPERT=y\n"));
+    Ok(())
+}
+
+/// Any option, set or not: what it is, whose doing its value is, what would make it another.
+fn options_are_explained() -> Outcome {
+    let real = Real::new(None)?;
+    let explain = |words: &[&str], code: i32| -> Result<Ran, Stop> {
+        let verb = ["explain", "--pipeline", "real", "--offline"];
+        real.env
+            .kiln([&verb[..], words].concat())
+            .run()?
+            .exits(code)
+    };
+    // Set, by a fragment's line.
+    let about = explain(&["CONFIG_RCU_EXPERT", "--format", "json"], 0)?.json()?["about"].clone();
+    assert_eq!(about["value"], "y");
+    assert_eq!(about["set"]["by"], "line");
+    assert_eq!(about["set"]["origin"], "config-fragments/real.config:2");
+    let site = about["defined"][0]["site"].to_string();
+    assert!(site.starts_with("\"kernel/rcu/Kconfig:"), "{site}");
+    // Not set, and not to be had by its line alone.
+    explain(&["NR_CPUS=256"], 0)?
+        .says("CONFIG_NR_CPUS (int \"Maximum number of CPUs\")")?
+        .says("it is 8192: the default at arch/x86/Kconfig:")?
+        .says("MAXSMP is y: set by the base, line ")?
+        .says("CONFIG_NR_CPUS=256 alone would not hold")?
+        .says("        # CONFIG_MAXSMP is not set\n")?;
+    // Not to be had at all with these tools, and they are named.
+    explain(&["CFI_CLANG"], 0)?
+        .says("$(cc-option,-fsanitize=kcfi) at arch/Kconfig:")?
+        .says("no lines were found")?;
+    // Not in this tree.
+    explain(&["CONFIG_NO_HZ_FULL_ALL"], 2)?
+        .warns("CONFIG_NO_HZ_FULL_ALL is not in linux 6.12")?
+        .warns("kiln explain CONFIG_NO_HZ_FULL")?;
+    // Of several pipelines one must be named.
+    let vague = real.env.kiln(["explain", "HZ"]).run()?;
+    vague.exits(2)?.warns("--pipeline")?;
     Ok(())
 }

@@ -71,6 +71,15 @@ impl<'m> Explainer<'m> {
         self.model
     }
 
+    pub(super) fn model_mut(&mut self) -> &mut Model {
+        self.model
+    }
+
+    /// What is asked.
+    pub(super) fn requests(&self) -> &'m [Request] {
+        self.ground.requests
+    }
+
     /// Why a request that does not hold does not hold; nothing for an unknown symbol.
     pub fn request(&mut self, request: &Request) -> Option<Answer> {
         let id = self.symbol(&request.symbol)?;

@@ -7,6 +7,7 @@
 //! All of it is asked of a [`Model`](super::language::Model) that has read the merged configuration.
 //! Nothing is enabled here: a fix is lines that a person may paste.
 
+mod about;
 mod blame;
 mod explainer;
 mod fix;
@@ -18,6 +19,7 @@ mod who;
 #[cfg(test)]
 mod explain_tests;
 
+pub use about::{About, Changed, Definition, Would};
 pub use blame::{Causes, causes};
 pub use explainer::{Answer, Explainer, Ground};
 pub use fix::{Effects, Fix};

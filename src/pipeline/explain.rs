@@ -1,0 +1,123 @@
+//! `explain`: one symbol under a pipeline's configuration as its files are now.
+
+use super::answers::Asked;
+use super::configure::Configured;
+use super::session::Session;
+use super::workspace::Loaded;
+use crate::dotconfig::Value;
+use crate::failure::{Diagnose, Exit, Failure};
+use crate::kconfig::explain::{About, Explainer, Ground};
+use crate::kconfig::{Facts, Known, Symbols};
+use crate::kernel::Version;
+
+/// What there is to say about a symbol.
+#[derive(Debug)]
+pub struct Explained {
+    /// The pipeline.
+    pub pipeline: String,
+    /// The kernel's version.
+    pub version: Version,
+    /// The symbol.
+    pub about: About,
+    /// What is known of it beside.
+    pub known: Vec<Known>,
+}
+
+/// Why there is nothing to say.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The tree has no such symbol.
+    #[error("CONFIG_{symbol} is not in linux {version}{}", .history.as_ref().map_or_else(String::new, |known| format!(": {}", known.text)))]
+    Unknown {
+        /// The symbol.
+        symbol: String,
+        /// The kernel's version.
+        version: Version,
+        /// What was most likely meant.
+        nearest: Option<String>,
+        /// What became of it.
+        history: Option<Known>,
+    },
+    /// kiln cannot read the tree.
+    #[error("kiln cannot read this tree's Kconfig files, so nothing can be explained")]
+    Unreadable,
+}
+
+impl Diagnose for ExplainError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Unknown { .. } => Exit::Usage,
+            Self::Unreadable => Exit::Build,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown-symbol",
+            Self::Unreadable => "kconfig-unreadable",
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Unknown {
+                nearest: Some(nearest),
+                ..
+            } => vec![format!(
+                "CONFIG_{nearest} is: `kiln explain CONFIG_{nearest}`"
+            )],
+            Self::Unknown { nearest: None, .. } | Self::Unreadable => Vec::new(),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Explains a symbol, or what it would take to give it a value.
+    pub fn explain(
+        &self,
+        pipeline: &Loaded,
+        symbol: &str,
+        value: Option<&Value>,
+    ) -> Result<Explained, Failure> {
+        let trial = self.trial(pipeline, "explain", Asked::Engine)?;
+        let version = trial.lock.inputs.version;
+        let facts = Facts::embedded()?;
+        let Configured {
+            merged,
+            base,
+            report,
+            model,
+            ..
+        } = trial.configured;
+        let mut model = model.ok_or(ExplainError::Unreadable)?;
+        let ground = Ground {
+            requests: &merged.requests,
+            base: &base,
+        };
+        let Some(about) = Explainer::new(&mut model, ground).about(symbol, value) else {
+            let nearest = facts.successor(symbol).or_else(|| {
+                let symbols = Symbols::new(Some(model.tree()));
+                symbols.nearest(symbol).map(str::to_owned)
+            });
+            return Err(ExplainError::Unknown {
+                symbol: symbol.to_owned(),
+                version,
+                nearest,
+                history: facts.history(symbol),
+            }
+            .into());
+        };
+        let no_effect = facts.no_effect(symbol, report.config());
+        let known = facts
+            .security(symbol)
+            .into_iter()
+            .chain(facts.history(symbol))
+            .chain(no_effect.map(|(_, known)| known));
+        Ok(Explained {
+            pipeline: pipeline.name().to_owned(),
+            version,
+            about,
+            known: known.collect(),
+        })
+    }
+}
