@@ -4,7 +4,7 @@
 //! A second signal, once the first had its time, ends the process at once; children then die by
 //! their parent-death signal.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -51,6 +51,25 @@ impl Diagnose for Interrupted {
     }
 }
 
+/// Whether another program has the terminal.
+static ON_TERMINAL: AtomicBool = AtomicBool::new(false);
+
+/// While it lives, Ctrl-C belongs to the program that has the terminal.
+#[derive(Debug)]
+pub(crate) struct Lent(());
+
+/// Leaves the terminal to another program.
+pub(crate) fn lend_terminal() -> Lent {
+    ON_TERMINAL.store(true, Ordering::Relaxed);
+    Lent(())
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        ON_TERMINAL.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Starts to listen, on a thread of its own. Called once, by the edge.
 ///
 /// # Errors
@@ -60,6 +79,9 @@ pub fn install() -> std::io::Result<()> {
     let listen = move || {
         let mut first = None;
         for signal in signals.forever() {
+            if signal == SIGINT && ON_TERMINAL.load(Ordering::Relaxed) {
+                continue;
+            }
             let since = *first.get_or_insert_with(clock::monotonic);
             if RECEIVED.load(Ordering::Relaxed) == 0 {
                 RECEIVED.store(signal, Ordering::Relaxed);

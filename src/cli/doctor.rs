@@ -61,6 +61,8 @@ struct Arguments {
 enum Work {
     /// Resolving, configuring, compiling, packaging
     Build,
+    /// Changing a configuration in menuconfig
+    Edit,
     /// Making what a kernel boots into
     Image,
     /// kiln's own tests, and booting what was built
@@ -71,6 +73,7 @@ impl Work {
     fn purpose(self) -> Purpose {
         match self {
             Self::Build => Purpose::Build,
+            Self::Edit => Purpose::Edit,
             Self::Image => Purpose::Image,
             Self::Test => Purpose::Test,
         }

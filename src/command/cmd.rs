@@ -13,6 +13,7 @@ use super::error::CommandError;
 use super::process::{self, Cap, Done, Stopped};
 use super::tool::{SEARCH_PATH, Tool};
 use crate::clock;
+use crate::interrupt;
 use crate::sandbox::Sandbox;
 
 /// Most that [`Cmd::capture`] takes, in bytes.
@@ -236,7 +237,7 @@ impl Cmd {
     }
 
     /// Runs it on the caller's terminal, in the caller's process group, and returns its exit code.
-    /// Ctrl-C belongs to the program then.
+    /// Ctrl-C belongs to the program then; a termination ends it.
     pub fn interactive(mut self) -> Result<i32, CommandError> {
         self.input = Input::Terminal;
         self.status()
@@ -278,6 +279,7 @@ impl Cmd {
         }
 
         let started = clock::monotonic();
+        let lent = terminal.then(interrupt::lend_terminal);
         let handle = self
             .expression(log.try_clone().map_err(io("keep the output of"))?)
             .map_err(io("prepare"))?
@@ -288,12 +290,10 @@ impl Cmd {
             .first()
             .and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?))
             .ok_or_else(|| io("find")(io::Error::other("no process id")))?;
-        let stopped = if terminal {
-            None
-        } else {
-            process::watch(pid, started, deadline, &caps)
-        };
-        if stopped.is_some() {
+        let stopped = process::watch(pid, started, deadline, &caps);
+        if terminal && stopped.is_some() {
+            process::stop(pid);
+        } else if stopped.is_some() {
             process::stop_group(pid);
         } else if !terminal {
             // The leader has ended but is not reaped yet, so its group id cannot be another's:
@@ -301,6 +301,7 @@ impl Cmd {
             let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
         }
         let output = handle.wait().map_err(io("wait for"))?;
+        drop(lent);
         let done = Done {
             status: output.status,
             elapsed: started.elapsed(),

@@ -105,6 +105,16 @@ pub(super) fn stop_group(pid: Pid) {
     let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
 }
 
+/// Ends one process that shares this one's group: a program on the terminal.
+pub(super) fn stop(pid: Pid) {
+    let _gone = rustix::process::kill_process(pid, Signal::TERM);
+    let asked = clock::monotonic();
+    while asked.elapsed() < GRACE && !has_ended(pid) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _gone = rustix::process::kill_process(pid, Signal::KILL);
+}
+
 /// How a program ended.
 pub(super) struct Done {
     pub(super) status: ExitStatus,

@@ -14,6 +14,7 @@ use crate::kbuild::make::Kbuild;
 use crate::kconfig::GuardReport;
 use crate::proof::lock::Lock;
 use crate::source::unpack::Select;
+use crate::spec;
 
 /// The guard's answer, and what it was about.
 #[derive(Debug)]
@@ -115,8 +116,11 @@ impl Session<'_> {
             &purpose,
             Wait::UpTo(std::time::Duration::from_mins(30)),
         )?;
-        let configured =
-            self.configured(pipeline, &lock, &directory, (Select::Configuration, asked))?;
+        let select = match pipeline.spec.config.trim {
+            spec::Trim::Lsmod(_) => Select::Modules,
+            spec::Trim::None | spec::Trim::ModulesOff => Select::Configuration,
+        };
+        let configured = self.configured(pipeline, &lock, &directory, (select, asked))?;
         Ok(Trial {
             lock,
             configured,

@@ -60,10 +60,9 @@ impl Diagnose for DraftError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoCurses => vec![
-                "as root, run `apt-get install --no-install-recommends --yes libncurses-dev`"
-                    .to_owned(),
-            ],
+            Self::NoCurses => {
+                vec!["as root, run `kiln doctor --for edit --install`".to_owned()]
+            }
             Self::Editor { .. } => vec!["its own words stand above".to_owned()],
             Self::Exists { .. } => vec!["name another fragment with `--into NAME`".to_owned()],
         }

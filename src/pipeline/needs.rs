@@ -14,6 +14,8 @@ use crate::files::{self, FileError};
 pub enum Purpose {
     /// Resolving, verifying, configuring, compiling and packaging.
     Build,
+    /// Changing a configuration in menuconfig.
+    Edit,
     /// Making what a kernel boots into.
     Image,
     /// kiln's own tests and the boot test.
@@ -22,12 +24,13 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Build, Self::Image, Self::Test];
+    pub const ALL: [Self; 4] = [Self::Build, Self::Edit, Self::Image, Self::Test];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Build => "build",
+            Self::Edit => "edit",
             Self::Image => "image",
             Self::Test => "test",
         }
@@ -104,6 +107,7 @@ const fn file(
 
 // Tests build a kernel and boot it, so they need whatever the other work needs.
 const BUILD: &[Purpose] = &[Purpose::Build, Purpose::Test];
+const EDIT: &[Purpose] = &[Purpose::Edit];
 const IMAGE: &[Purpose] = &[Purpose::Image, Purpose::Test];
 const TEST: &[Purpose] = &[Purpose::Test];
 
@@ -193,6 +197,12 @@ pub const NEEDS: &[Need] = &[
         "util-linux",
         BUILD,
         "drops root before untrusted bytes are touched",
+    ),
+    file(
+        &["/usr/include/ncurses.h"],
+        "libncurses-dev",
+        EDIT,
+        "menuconfig, which `kiln config edit` starts, is compiled against it",
     ),
     file(
         &["/bin/busybox"],

@@ -25,6 +25,8 @@ pub enum Select {
     /// What the kernel's own configuration targets read (`olddefconfig`, `defconfig`,
     /// `menuconfig`): some 2,800 files of 87,000.
     Configuration,
+    /// The same and every makefile: those tell `localmodconfig` which option makes which module.
+    Modules,
 }
 
 impl Select {
@@ -33,6 +35,7 @@ impl Select {
         match self {
             Self::All => true,
             Self::Configuration => is_configuration(path),
+            Self::Modules => is_configuration(path) || is_makefile(path),
         }
     }
 }
@@ -51,6 +54,11 @@ fn is_configuration(path: &str) -> bool {
             ["arch", _, "tools", file] => file.strip_suffix(".sh").is_some(),
             _ => false,
         }
+}
+
+/// As `scripts/kconfig/streamline_config.pl` looks for them.
+fn is_makefile(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("Makefile" | "Kbuild"))
 }
 
 /// Why a name is refused.
@@ -253,6 +261,8 @@ mod tests {
             "Documentation/kbuild/kconfig.rst",
         ] {
             assert!(!Select::Configuration.takes(path), "{path}");
+            let makefile = path.rsplit('/').next() == Some("Makefile");
+            assert_eq!(Select::Modules.takes(path), makefile, "{path}");
             assert!(Select::All.takes(path));
         }
     }

@@ -2,6 +2,7 @@
 //! what a release, a lock and a mirror may do meanwhile.
 
 mod answers;
+mod edit;
 mod sources;
 mod stopped;
 
@@ -23,6 +24,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::packages_that_are_refused_go", refused_packages),
     ];
     cases.extend(answers::cases());
+    cases.extend(edit::cases());
     cases.extend(sources::cases());
     cases.extend(stopped::cases());
     cases

@@ -2,6 +2,7 @@
 //! test, and it is configured, compiled and packaged in a second. What a user meets is met whole.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kiln::command::{Cmd, Tool};
 use kiln::sandbox::Isolation;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use super::keys::TestKey;
 use super::mirror::{Content, Mirror};
 use super::release::{Release, releases_json};
 use super::tar::Tar;
-use super::{Env, Stop, fail, skip};
+use super::{Env, Stop, fail, linux, skip};
 
 /// The pipeline's name.
 pub const LINE: &str = "made";
@@ -90,6 +91,31 @@ impl MadeUp {
         Ok(())
     }
 
+    /// Puts a release in its place that can be configured and not compiled: what the real tree has
+    /// for that. Returns its version.
+    pub fn with_the_real_configuration(&self) -> Result<String, Stop> {
+        let tree = linux::real_source()?;
+        let makefile = std::fs::read_to_string(tree.join("Makefile"))?;
+        let number = |name: &str| {
+            let start = format!("{name} = ");
+            let line = makefile.lines().find_map(|line| line.strip_prefix(&start));
+            line.ok_or_else(|| fail(format!("the makefile has no {name}")))
+        };
+        let (version, patchlevel) = (number("VERSION")?, number("PATCHLEVEL")?);
+        let series = format!("{version}.{patchlevel}");
+        let version = format!("{series}.{}", number("SUBLEVEL")?);
+        let tar = configuration_of(tree, &version)?;
+        Release::of(&version, tar, &self.key).publish(&self.mirror);
+        self.offer(&[&version]);
+        let pipeline = format!("pipelines/{LINE}.yaml");
+        self.env.edit(
+            &pipeline,
+            "series: \"6.18\"",
+            &format!("series: \"{series}\""),
+        )?;
+        Ok(version)
+    }
+
     /// Lists these releases as kernel.org would.
     pub fn offer(&self, versions: &[&str]) {
         self.mirror
@@ -151,6 +177,20 @@ impl MadeUp {
         let runs = document["runs"].as_array().cloned();
         runs.ok_or_else(|| fail(format!("no list of runs in {document}")))
     }
+}
+
+/// Kconfig files, scripts and makefiles of a tree, as a release.
+fn configuration_of(tree: &Utf8Path, version: &str) -> Result<Vec<u8>, Stop> {
+    let names = "-name 'Kconfig*' -o -name Makefile -o -name Kbuild -o -path './scripts/*' \
+                 -o -path './kernel/configs/*' -o -path './arch/x86/*.sh' -o -path './arch/x86/Makefile*' \
+                 -o -path './include/linux/compiler*.h'";
+    let script = format!(
+        "find . -type f \\( {names} \\) | LC_ALL=C sort | \
+         tar --create --format=ustar --owner=root --group=root --mode=u+w,go-w \
+         --transform 's,^\\./,linux-{version}/,' --no-recursion --files-from=-"
+    );
+    let shell = Tool::find("sh")?;
+    Ok(Cmd::new(&shell).args(["-c", &script]).cwd(tree).capture()?)
 }
 
 /// The files of a release.
