@@ -107,7 +107,7 @@ const fn file(
 
 // Tests build a kernel and boot it, so they need whatever the other work needs.
 const BUILD: &[Purpose] = &[Purpose::Build, Purpose::Test];
-const EDIT: &[Purpose] = &[Purpose::Edit];
+const EDIT: &[Purpose] = &[Purpose::Edit, Purpose::Test];
 const IMAGE: &[Purpose] = &[Purpose::Image, Purpose::Test];
 const TEST: &[Purpose] = &[Purpose::Test];
 

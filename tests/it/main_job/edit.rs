@@ -184,7 +184,7 @@ fn lsmod() -> Outcome {
     made.env.edit(
         "pipelines/made.yaml",
         "base: {target: tinyconfig}\n  trim: none",
-        &format!("base: {{file: base.config, sha256: {sha256}}}\n  trim: {{lsmod: loaded}}"),
+        &format!("base: {{file: {{path: base.config, series: \"6.12\", sha256: {sha256}}}}}\n  trim: {{lsmod: loaded}}"),
     )?;
     // Debian's own key is not there; the guard is not what this is about.
     made.kiln("config check made --output out")
