@@ -34,7 +34,7 @@ pub(super) fn find(scene: &Scene<'_>, findings: &mut Vec<Finding>) {
         };
         let kind = Kind::NewDefault {
             prompt: prompt.to_owned(),
-            help: scene.symbols.help(symbol).map(str::to_owned),
+            help: scene.symbols.help(symbol),
         };
         let mut finding = Finding::new(severity, symbol, kind);
         finding.actual = Some(shown(Some(value)));

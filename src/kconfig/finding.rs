@@ -174,7 +174,7 @@ pub enum Kind {
     NewDefault {
         /// Its prompt.
         prompt: String,
-        /// The first line of its help.
+        /// The first sentence of its help.
         #[serde(skip_serializing_if = "Option::is_none")]
         help: Option<String>,
     },

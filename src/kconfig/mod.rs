@@ -10,6 +10,7 @@
 mod answers;
 mod change;
 mod collateral;
+mod costs;
 mod derive;
 mod directive;
 mod drift;
@@ -31,6 +32,7 @@ mod say;
 mod symbols;
 
 pub use change::{Changed, Class};
+pub use costs::{Cost, Direct, costs};
 pub use derive::{Derived, derive};
 pub use export::export;
 pub use finding::{DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Why};

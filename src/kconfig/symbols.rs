@@ -136,11 +136,16 @@ impl<'t> Symbols<'t> {
         prompts.find_map(|node| Some(tree.node(*node).prompt.as_ref()?.text.as_str()))
     }
 
-    /// The first line of its help.
-    pub fn help(self, name: &str) -> Option<&'t str> {
+    /// The first sentence of its help.
+    pub fn help(self, name: &str) -> Option<String> {
         let (tree, (_, symbol)) = (self.tree?, self.get(name)?);
         let mut texts = symbol.nodes.iter();
-        texts.find_map(|node| tree.node(*node).help.as_deref()?.lines().next())
+        let help = texts.find_map(|node| tree.node(*node).help.as_deref())?;
+        let paragraph = help.split("\n\n").next()?;
+        let words: Vec<&str> = paragraph.split_whitespace().collect();
+        let text = words.join(" ");
+        let end = text.find(". ").map_or(text.len(), |at| at + 1);
+        Some(text[..end].to_owned())
     }
 
     /// The choice that it is a member of.
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn names_lead_to_what_the_files_say() {
-        let text = "config FOO\n\tint \"foo\"\n\thelp\n\t  First line.\n\t  Second.\n\
+        let text = "config FOO\n\tint \"foo\"\n\thelp\n\t  First\n\t  sentence. Second.\n\
                     config HIDDEN\n\tdef_bool y\n\
                     choice\n\tprompt \"which\"\nconfig ONE\n\tbool \"one\"\n\
                     config TWO_TRACER\n\tbool \"two\"\nendchoice\n";
@@ -230,7 +235,7 @@ mod tests {
         let symbols = Symbols::new(Some(&tree));
         assert_eq!(symbols.kind("FOO"), Some(Type::Int));
         assert_eq!(symbols.prompt("FOO"), Some("foo"));
-        assert_eq!(symbols.help("FOO"), Some("First line."));
+        assert_eq!(symbols.help("FOO").as_deref(), Some("First sentence."));
         assert_eq!(symbols.defined("FOO")[0].site.to_string(), "Kconfig:1");
         assert!(symbols.is_promptless("HIDDEN") && !symbols.is_promptless("FOO"));
         let members: Vec<&str> = symbols.siblings("ONE").collect();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::style::{Style, Tone};
-use crate::kconfig::{Finding, GuardReport, Severity};
+use crate::kconfig::{Finding, GuardReport, Kind, Severity, costs};
 
 /// How many warnings of one kind are shown where nobody asked for all.
 const SHOWN: usize = 8;
@@ -44,8 +44,15 @@ impl Guarded<'_> {
     /// Warnings or notes, by kind; those over the limit are counted.
     fn group(&self, severity: Severity, style: Style, out: &mut String) {
         let mut kinds: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        if severity != Severity::Note {
+            self.costs(severity, style, out);
+        }
         for finding in &self.report.findings {
-            if finding.severity == severity {
+            // What lines cost is told together.
+            let told = severity != Severity::Note
+                && !self.verbose
+                && matches!(finding.kind, Kind::Collateral { .. });
+            if finding.severity == severity && !told {
                 kinds.entry(finding.code()).or_default().push(finding);
             }
         }
@@ -67,6 +74,26 @@ impl Guarded<'_> {
                     &format_args!("{word}  {more}{others} of the kind {code}\n").to_string(),
                 );
             }
+        }
+    }
+
+    /// Collateral, by the lines that cause it.
+    fn costs(&self, severity: Severity, style: Style, out: &mut String) {
+        let findings = self.report.findings.iter();
+        let mut costs = costs(findings.filter(|finding| finding.severity != Severity::Note));
+        // What a cost that blocks takes along is told with it.
+        costs.retain(|cost| cost.severity() == severity);
+        let most = if self.verbose { usize::MAX } else { SHOWN };
+        for cost in &costs {
+            let word = style.paint(tone(severity), &severity.to_string());
+            out.push_str(&format_args!("{word}  {}\n", cost.sentence()).to_string());
+            for line in cost.lines(most) {
+                out.push_str(&format_args!("         {line}\n").to_string());
+            }
+        }
+        if !costs.is_empty() && severity == Severity::Block {
+            let hint = "         to accept it: `kiln config accept` writes the rows for review\n";
+            out.push_str(&style.paint(Tone::Faint, hint));
         }
     }
 
@@ -188,6 +215,38 @@ mod tests {
         let json = guarded.json();
         assert_eq!(json["passes"], false);
         assert_eq!(json["report"]["findings"][0]["symbol"], "FOO");
+    }
+
+    #[test]
+    fn what_a_line_costs_is_told_by_that_line() {
+        let tree = "config RT\n\tbool \"rt\"\nconfig GPU\n\tbool \"gpu driver\"\n\tdepends on !RT\n\
+                    config GVT\n\tbool \"gvt\"\n\tdepends on GPU\n";
+        let mut model = Model::new(Tree::parse(&Memory::of(tree), "Kconfig").unwrap());
+        let base = DotConfig::parse("CONFIG_GPU=y\nCONFIG_GVT=y\n");
+        let fragments = [Fragment::parse("f.config", "CONFIG_RT=y\n").unwrap()];
+        let merged = merge(&base, &fragments, &[], "6.12".parse().unwrap()).unwrap();
+        let evidence = Evidence {
+            merged: &merged,
+            base: &base,
+            base_alone: &base,
+            resolved: &DotConfig::parse("CONFIG_RT=y\n"),
+            remarks: &[],
+            base_remarks: &[],
+            facts: &Facts::embedded().unwrap(),
+            allowed: &[],
+            version: "6.12.117".parse().unwrap(),
+            today: None,
+        };
+        let report = guard(&evidence, Ok(&mut model));
+        let guarded = Guarded {
+            pipeline: "lts",
+            report: &report,
+            verbose: false,
+        };
+        let text = guarded.text(Style::PLAIN);
+        let told = "block  f.config:1: CONFIG_RT changes 2 options of the base that nobody asked to change\n         \
+                    GPU \"gpu driver\" goes: it needs !RT [=y] at Kconfig:3; with it GVT\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

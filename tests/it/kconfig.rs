@@ -6,7 +6,7 @@ mod world;
 
 use kiln::dotconfig::{DotConfig, Value};
 use kiln::failure::{Diagnose as _, Exit};
-use kiln::kconfig::{Facts, Fragment, Symbols, Type};
+use kiln::kconfig::{Facts, Fragment, Symbols, Type, costs};
 
 use crate::support::{Case, Outcome, Stop, linux, tree};
 use world::{Asked, World, world};
@@ -455,6 +455,19 @@ fn realtime_costs() -> Outcome {
         assert!(told.contains("because of CONFIG_PREEMPT_RT at"), "{told}");
     }
     assert!(lost.len() > 15, "{lost:?}");
+    // As a person tells it: by the line, by what that takes itself, by what goes with that.
+    let findings = asked.report.blocking();
+    let costs = costs(findings);
+    assert_eq!(costs.len(), 1, "{costs:#?}");
+    let told = costs[0].lines(usize::MAX).join("\n");
+    for part in [
+        "DRM_I915 \"Intel 8xx/9xx/G3x/G4x/HD Graphics\" goes: it needs !PREEMPT_RT [=y] at drivers/gpu/drm/i915/Kconfig:2; with it ",
+        "TRANSPARENT_HUGEPAGE \"Transparent Hugepage Support\" goes: it needs !PREEMPT_RT [=y]",
+        "DRM_I915_PXP",
+        "DEV_DAX_PMEM",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
     // Allowed for this cause by name and pattern, they no longer block; for another they do.
     let allowed = |cause: &str| {
         format!("{{symbols: [DRM_*, TRANSPARENT_*], cause: {cause}, why: nodes have no screen}}")
