@@ -2,11 +2,14 @@
 //! resolved by the tree's own `olddefconfig`. Each entry of the catalogue of silent losses is a
 //! case: `make` ends with 0 in all of them.
 
+mod known;
+mod pitfalls;
+mod truth;
 mod world;
 
 use kiln::dotconfig::{DotConfig, Value};
 use kiln::failure::{Diagnose as _, Exit};
-use kiln::kconfig::{Facts, Fragment, Symbols, Type, costs};
+use kiln::kconfig::{Fragment, costs};
 
 use crate::support::{Case, Outcome, Stop, linux, tree};
 use world::{Asked, World, world};
@@ -20,9 +23,12 @@ pub fn cases() -> Vec<Case> {
         Case::new("kconfig::guest_panics_as_the_fleet_does", guest_panics),
         Case::new(
             "kconfig::symbols_of_the_real_tree_are_known",
-            symbols_are_known,
+            known::symbols_are_known,
         ),
-        Case::new("kconfig::security_rows_name_real_symbols", security_rows),
+        Case::new(
+            "kconfig::security_rows_name_real_symbols",
+            known::security_rows,
+        ),
         Case::new("kconfig::swapped_copy_is_found", swapped_copy),
         Case::new("kconfig::pulled_pahole_is_drift_and_loss", pulled_pahole),
         Case::new("kconfig::realtime_costs_are_told", realtime_costs),
@@ -32,7 +38,13 @@ pub fn cases() -> Vec<Case> {
         Case::new("kconfig::mitigations_off_is_pointed_out", mitigations_off),
         Case::new("kconfig::idle_tick_loses_callbacks", idle_tick),
         Case::new("kconfig::newer_series", newer_series),
+        Case::new("kconfig::suggested_lines_hold", truth::suggested_lines_hold),
+        Case::new(
+            "kconfig::no_request_is_broken_by_a_suggestion",
+            truth::no_request_is_broken,
+        ),
     ];
+    cases.extend(pitfalls::cases());
     cases.extend(LOST.iter().map(|lost| {
         let name = format!("kconfig::lost_{}", lost.name);
         Case::new(name, move || lost.check())
@@ -344,50 +356,6 @@ fn guest_panics() -> Outcome {
     Ok(())
 }
 
-/// What is known of symbols, checked against what the tree itself wrote.
-fn symbols_are_known() -> Outcome {
-    let world = world()?;
-    let model = world.model();
-    let symbols = Symbols::new(Some(model.tree()));
-    assert!(symbols.names().count() > 15_000);
-    let mut strangers = Vec::new();
-    for (symbol, value) in world.alone.config.symbols() {
-        let fits = matches!(
-            (symbols.kind(symbol), value),
-            (Some(Type::Bool | Type::Tristate), Value::Yes | Value::No)
-                | (Some(Type::Tristate), Value::Module)
-                | (Some(Type::Int), Value::Int(_))
-                | (Some(Type::Hex), Value::Hex(_) | Value::Int(_))
-                | (Some(Type::String), Value::Text(_))
-        );
-        if !fits {
-            strangers.push(symbol);
-        }
-    }
-    assert!(strangers.is_empty(), "{strangers:?}");
-    assert!(symbols.is_promptless("HZ"));
-    let members: Vec<&str> = symbols.siblings("PREEMPT").collect();
-    assert!(members.contains(&"PREEMPT_VOLUNTARY"), "{members:?}");
-    Ok(())
-}
-
-/// Each pattern of the security list names something of a kernel that is tested; what only a newer
-/// series has is listed here.
-fn security_rows() -> Outcome {
-    let newer = ["CFI"];
-    let world = world()?;
-    let model = world.model();
-    let symbols = Symbols::new(Some(model.tree()));
-    for row in Facts::embedded()?.security_rows() {
-        for pattern in &row.symbols {
-            let names = |symbol: &str| kiln::spec::matches(pattern, symbol);
-            let known = symbols.names().any(names);
-            assert!(known || newer.contains(&pattern.as_str()), "{pattern}");
-        }
-    }
-    Ok(())
-}
-
 /// The configuration inside a package, or of the running kernel, must be the guarded one.
 fn swapped_copy() -> Outcome {
     let guarded = world()?.shipped("")?.report.into_guarded()?;
@@ -507,13 +475,26 @@ fn debug_info_none() -> Outcome {
         asked.blocked().contains(&"DEBUG_INFO_BTF_MODULES"),
         "{found:#?}"
     );
+    let told = asked.told("DEBUG_INFO_BTF");
+    assert!(told.contains("it needs DEBUG_INFO [=n]"), "{told}");
+    let (lines, with) = asked.conflict("DEBUG_INFO_BTF");
+    assert_eq!(lines, ["CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y"]);
+    assert_eq!(with, ["DEBUG_INFO_NONE"]);
     Ok(())
 }
 
 fn trimmed_symbols() -> Outcome {
-    for line in [
-        "CONFIG_TRIM_UNUSED_KSYMS=y",
-        "# CONFIG_KALLSYMS_ALL is not set",
+    for (line, symbol, fix) in [
+        (
+            "CONFIG_TRIM_UNUSED_KSYMS=y",
+            "TRIM_UNUSED_KSYMS",
+            "# CONFIG_TRIM_UNUSED_KSYMS is not set",
+        ),
+        (
+            "# CONFIG_KALLSYMS_ALL is not set",
+            "KALLSYMS_ALL",
+            "CONFIG_KALLSYMS_ALL=y",
+        ),
     ] {
         let asked = world()?.ask(&format!("{line}\nCONFIG_LIVEPATCH=y\n"))?;
         let found = asked.found();
@@ -521,6 +502,7 @@ fn trimmed_symbols() -> Outcome {
             found.contains(&"block lost LIVEPATCH".to_owned()),
             "{found:#?}"
         );
+        assert_eq!(asked.conflict("LIVEPATCH"), (vec![fix], vec![symbol]));
     }
     Ok(())
 }
@@ -535,6 +517,11 @@ fn mitigations_off() -> Outcome {
     assert!(
         found.contains(&"block lost MITIGATION_SRSO".to_owned()),
         "{found:#?}"
+    );
+    let conflict = asked.conflict("MITIGATION_SRSO");
+    assert_eq!(
+        conflict,
+        (vec!["CONFIG_CPU_MITIGATIONS=y"], vec!["CPU_MITIGATIONS"])
     );
     let others = asked.blocked();
     let others = others
@@ -557,6 +544,8 @@ fn idle_tick() -> Outcome {
     );
     for symbol in ["RCU_NOCB_CPU", "RCU_LAZY"] {
         assert!(asked.blocked().contains(&symbol), "{symbol}: {found:#?}");
+        let told = asked.told(symbol);
+        assert!(told.contains("because of CONFIG_NO_HZ_IDLE at"), "{told}");
     }
     Ok(())
 }

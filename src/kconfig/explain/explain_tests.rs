@@ -130,6 +130,15 @@ fn clamped_to_a_module_because_a_need_is_one() {
 }
 
 #[test]
+fn what_can_only_be_a_module_is_asked_for_as_one() {
+    let kconfig = "config MODULES\n\tbool \"modules\"\n\tmodules\n\
+                   config X\n\tbool \"x\"\nconfig O\n\ttristate \"o\"\n\tdepends on X && m\n";
+    let found = answer(kconfig, "CONFIG_MODULES=y\n", "CONFIG_O=y\n");
+    assert!(matches!(found.fix, Fix::Instead { .. }), "{:?}", found.fix);
+    assert_eq!(lines(&found), ["CONFIG_X=y", "CONFIG_O=m"]);
+}
+
+#[test]
 fn another_request_is_never_broken_but_named() {
     let kconfig = "config A\n\tbool \"a\"\n\tdepends on !B\nconfig B\n\tbool \"b\"\n";
     let found = answer(kconfig, "", "CONFIG_A=y\nCONFIG_B=y\n");

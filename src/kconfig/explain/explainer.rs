@@ -175,6 +175,10 @@ impl<'m> Explainer<'m> {
             let bound = Value::parse(self.model.value(id));
             return self.fix_wish(id, &bound).instead();
         }
+        if matches!(fix, Fix::None) && kind == Type::Tristate && *value == Value::Yes {
+            // `depends on m`: a module is the most that it can be.
+            return self.fix_wish(id, &Value::Module).instead();
+        }
         let symbol = self.model.tree().symbol(id);
         let promptless = steps::prompts(self.model, symbol).next().is_none();
         if promptless && of_fragment {

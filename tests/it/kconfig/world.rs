@@ -132,6 +132,12 @@ impl World {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the tree's own program makes of a configuration.
+    pub fn olddefconfig(&self, text: &str) -> Result<DotConfig, Stop> {
+        let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(resolve(&kbuild, text)?.config)
+    }
+
     /// What comes of these lines over the base.
     pub fn ask(&self, lines: &str) -> Result<Asked<'_>, Stop> {
         let inputs = self.inputs(&[fragment(lines)?], &[], &self.base, &self.alone)?;
@@ -293,6 +299,18 @@ impl Asked<'_> {
         lines.iter().map(String::as_str).collect()
     }
 
+    /// The lines that would help a symbol, and the requests that speak against them.
+    pub fn conflict(&self, symbol: &str) -> (Vec<&str>, Vec<&str>) {
+        let mut findings = self.report.findings.iter();
+        match findings.find_map(|f| f.fix.as_ref().filter(|_| f.symbol == symbol)) {
+            Some(Fix::Conflict { lines, with }) => (
+                lines.iter().map(String::as_str).collect(),
+                with.iter().map(|rival| rival.symbol.as_str()).collect(),
+            ),
+            _ => (Vec::new(), Vec::new()),
+        }
+    }
+
     /// All that is told about a symbol.
     pub fn told(&self, symbol: &str) -> String {
         let findings = self.report.findings.iter().filter(|f| f.symbol == symbol);
@@ -341,7 +359,7 @@ fn read(kbuild: &Kbuild, missing: Option<&str>) -> Result<Model, Stop> {
 /// How long another run of these cases may take.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(20);
 
-fn fragment(lines: &str) -> Result<Fragment, Stop> {
+pub fn fragment(lines: &str) -> Result<Fragment, Stop> {
     Ok(Fragment::parse("asked.config", lines)?)
 }
 
