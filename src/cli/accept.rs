@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::config::EXITS;
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{BUILDING, Example, TEXT_AND_JSON, Verb};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
 use crate::pipeline::accept::Accepted;
@@ -24,7 +23,7 @@ pub(super) static VERB: Verb = Verb {
              comments that are there stay as they are.",
     writes: true,
     formats: TEXT_AND_JSON,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln config accept lts",

@@ -8,24 +8,12 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, Verb, WITH_ANNOTATIONS};
+use super::verbs::{BUILDING, Example, Verb, WITH_ANNOTATIONS};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
 use crate::kconfig::GuardReport;
 use crate::pipeline::build::{Built, MANIFEST, Options};
 use crate::ui::{Answer, Judged, Style, Table, Tone};
-
-/// What every command that compiles may end with.
-pub(super) const EXITS: &[Exit] = &[
-    Exit::NotVerified,
-    Exit::Guard,
-    Exit::Build,
-    Exit::MissingTools,
-    Exit::Network,
-    Exit::NotPublished,
-    Exit::Locked,
-    Exit::NoSpace,
-];
 
 pub(super) static VERB: Verb = Verb {
     path: &["build"],
@@ -36,7 +24,7 @@ pub(super) static VERB: Verb = Verb {
              goes on where it was; its packages are then marked as not publishable.",
     writes: true,
     formats: WITH_ANNOTATIONS,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln build lts",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb, WITH_ANNOTATIONS};
+use super::verbs::{BUILDING, Example, TEXT_AND_JSON, Verb, WITH_ANNOTATIONS};
 use super::work::Work;
 use crate::dotconfig;
 use crate::failure::{Exit, Failure};
@@ -17,18 +17,6 @@ use crate::pipeline::answers::Asked;
 use crate::pipeline::check_config::ConfigCheck;
 use crate::pipeline::draft::DraftError;
 use crate::ui::{Answer, Guarded, Judged, Style, Text};
-
-/// What can go wrong before a configuration is judged.
-pub(super) const EXITS: &[Exit] = &[
-    Exit::NotVerified,
-    Exit::Guard,
-    Exit::Build,
-    Exit::MissingTools,
-    Exit::Network,
-    Exit::NotPublished,
-    Exit::Locked,
-    Exit::NoSpace,
-];
 
 pub(super) static CHECK: Verb = Verb {
     path: &["config", "check"],
@@ -42,7 +30,7 @@ pub(super) static CHECK: Verb = Verb {
              and the changes against the base alone are kept as files.",
     writes: false,
     formats: WITH_ANNOTATIONS,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln config check lts",
@@ -77,7 +65,7 @@ pub(super) static EDIT: Verb = Verb {
              judges it from then on.",
     writes: true,
     formats: TEXT_AND_JSON,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln config edit lts",

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::config::EXITS;
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{BUILDING, Example, TEXT_AND_JSON, Verb};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
 use crate::kconfig::Ground;
@@ -23,7 +22,7 @@ pub(super) static VERB: Verb = Verb {
              `olddefconfig`; a build's configuration is read where its run kept it.",
     writes: false,
     formats: TEXT_AND_JSON,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln config diff lts canary",

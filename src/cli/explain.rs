@@ -2,10 +2,9 @@
 
 use clap::Args;
 
-use super::config::EXITS;
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{BUILDING, Example, TEXT_AND_JSON, Verb};
 use super::work::Work;
 use crate::dotconfig::Value;
 use crate::failure::{Exit, Failure};
@@ -22,7 +21,7 @@ pub(super) static VERB: Verb = Verb {
              changed.",
     writes: false,
     formats: TEXT_AND_JSON,
-    exits: EXITS,
+    exits: BUILDING,
     examples: &[
         Example {
             line: "kiln explain CONFIG_PREEMPT_RT --pipeline lts",

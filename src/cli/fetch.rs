@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use super::verbs::{Example, FETCHING, TEXT_AND_JSON, Verb};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
 use crate::proof::lock::Lock;
@@ -21,14 +21,7 @@ pub(super) static VERB: Verb = Verb {
              mirror in kiln.yaml.",
     writes: true,
     formats: TEXT_AND_JSON,
-    exits: &[
-        Exit::NotVerified,
-        Exit::MissingTools,
-        Exit::Network,
-        Exit::NotPublished,
-        Exit::Locked,
-        Exit::NoSpace,
-    ],
+    exits: FETCHING,
     examples: &[
         Example {
             line: "kiln fetch lts",

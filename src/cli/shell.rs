@@ -17,7 +17,7 @@ pub(super) static VERB: Verb = Verb {
              apart from builds.",
     writes: false,
     formats: &[Format::Text],
-    exits: super::build::EXITS,
+    exits: super::verbs::BUILDING,
     examples: &[Example {
         line: "kiln shell lts",
         says: "look at what the build sees, run make by hand",

@@ -44,6 +44,28 @@ pub struct Example {
     pub says: &'static str,
 }
 
+/// What may go wrong while a source is fetched and verified.
+pub(super) const FETCHING: &[Exit] = &[
+    Exit::NotVerified,
+    Exit::MissingTools,
+    Exit::Network,
+    Exit::NotPublished,
+    Exit::Locked,
+    Exit::NoSpace,
+];
+
+/// What may go wrong while a source is configured and judged, and compiled from then on.
+pub(super) const BUILDING: &[Exit] = &[
+    Exit::NotVerified,
+    Exit::Guard,
+    Exit::Build,
+    Exit::MissingTools,
+    Exit::Network,
+    Exit::NotPublished,
+    Exit::Locked,
+    Exit::NoSpace,
+];
+
 /// Both formats.
 pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 

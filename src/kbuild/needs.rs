@@ -1,30 +1,82 @@
 //! What a package build needs of the host, each with its Debian package and the reason.
 
+use camino::Utf8Path;
+
+use crate::command::Tool;
+
+/// One thing that must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thing {
+    /// A program on the fixed search path.
+    Program(&'static str),
+    /// A file that a compiler or a script reads; the first that exists counts.
+    File(&'static [&'static str]),
+}
+
+impl Thing {
+    /// How it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Program(name) => name,
+            Self::File(paths) => paths.first().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether the host has it.
+    pub fn is_there(&self) -> bool {
+        match self {
+            Self::Program(name) => Tool::find(name).is_ok(),
+            Self::File(paths) => paths.iter().any(|path| Utf8Path::new(path).exists()),
+        }
+    }
+}
+
 /// When a build needs something of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
     /// Always.
     Always,
-    /// When this option is on.
+    /// When this option is on, as it is in Debian's configurations.
     With(&'static str),
+    /// When this option is on, as it is in few configurations.
+    Rarely(&'static str),
 }
 
 /// One thing that a package build needs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// The file whose presence shows it.
-    pub file: &'static str,
+    /// What must be there.
+    pub thing: Thing,
     /// The Debian package that has it.
     pub package: &'static str,
-    /// What for.
+    /// What it does.
     pub why: &'static str,
     /// When.
     pub when: Needed,
 }
 
-const fn need(file: &'static str, package: &'static str, why: &'static str, when: Needed) -> Need {
+const fn program(
+    name: &'static str,
+    package: &'static str,
+    why: &'static str,
+    when: Needed,
+) -> Need {
     Need {
-        file,
+        thing: Thing::Program(name),
+        package,
+        why,
+        when,
+    }
+}
+
+const fn file(
+    paths: &'static [&'static str],
+    package: &'static str,
+    why: &'static str,
+    when: Needed,
+) -> Need {
+    Need {
+        thing: Thing::File(paths),
         package,
         why,
         when,
@@ -32,111 +84,85 @@ const fn need(file: &'static str, package: &'static str, why: &'static str, when
 }
 
 /// What a package build needs. From `Build-Depends` of `scripts/package/mkdebian` (which make
-/// passes over with `--no-check-builddeps`) and from the rules that options turn on.
+/// passes over with `--no-check-builddeps`), `Documentation/process/changes.rst`, and the rules that
+/// options turn on.
 pub const NEEDS: [Need; 22] = {
-    use Needed::{Always, With};
+    use Needed::{Always, Rarely, With};
     [
-        need(
-            "/usr/bin/make",
-            "make",
-            "runs the kernel's makefiles",
-            Always,
-        ),
-        need("/usr/bin/gcc", "gcc", "compiles the kernel", Always),
-        need("/usr/bin/ld", "binutils", "links the kernel", Always),
-        need(
-            "/usr/include/stdlib.h",
+        program("make", "make", "runs the kernel's makefiles", Always),
+        program("gcc", "gcc", "compiles the kernel", Always),
+        program("ld", "binutils", "links the kernel", Always),
+        file(
+            &["/usr/include/stdlib.h"],
             "libc6-dev",
-            "compiles the build's own programs",
+            "has the C library's headers, for the build's own programs",
             Always,
         ),
-        need("/usr/bin/flex", "flex", "makes the Kconfig reader", Always),
-        need(
-            "/usr/bin/bison",
-            "bison",
-            "makes the Kconfig reader",
-            Always,
-        ),
-        need("/usr/bin/bc", "bc", "computes time constants", Always),
-        need("/usr/bin/perl", "perl", "runs scripts of the build", Always),
-        need(
-            "/usr/bin/cpio",
+        program("flex", "flex", "generates the Kconfig scanner", Always),
+        program("bison", "bison", "generates the Kconfig parser", Always),
+        program("bc", "bc", "computes the kernel's time constants", Always),
+        program("perl", "perl", "runs scripts of the kernel's build", Always),
+        program(
             "cpio",
-            "packs the kernel's headers",
+            "cpio",
+            "packs headers and the built-in initramfs",
             Always,
         ),
-        need(
-            "/usr/bin/rsync",
-            "rsync",
-            "installs the kernel's headers",
-            Always,
-        ),
-        need(
-            "/usr/bin/dpkg-buildpackage",
+        program("rsync", "rsync", "installs the kernel's headers", Always),
+        program(
+            "dpkg-buildpackage",
             "dpkg-dev",
-            "makes the packages",
+            "makes the packages, under `make bindeb-pkg`",
             Always,
         ),
-        need(
-            "/usr/bin/dh_builddeb",
+        program(
+            "dh_builddeb",
             "debhelper",
-            "makes the packages",
+            "makes the packages, under `make bindeb-pkg`",
             Always,
         ),
-        need("/usr/bin/xz", "xz-utils", "compresses the packages", Always),
-        need(
-            "/usr/sbin/depmod",
+        program("xz", "xz-utils", "compresses modules and packages", Always),
+        program(
+            "depmod",
             "kmod",
             "lists what each module depends on",
             With("MODULES"),
         ),
-        need(
-            "/usr/include/libelf.h",
+        file(
+            &[
+                "/usr/include/libelf.h",
+                "/usr/include/x86_64-linux-gnu/libelf.h",
+            ],
             "libelf-dev",
-            "builds objtool",
+            "lets objtool and resolve_btfids read object files",
             With("OBJTOOL"),
         ),
-        need(
-            "/usr/include/openssl/opensslv.h",
+        file(
+            &["/usr/include/openssl/opensslv.h"],
             "libssl-dev",
-            "builds the reader of certificates",
+            "is what the kernel's certificate programs are compiled against",
             With("SYSTEM_TRUSTED_KEYRING"),
         ),
-        need(
-            "/usr/bin/openssl",
+        program(
             "openssl",
-            "reads certificates",
+            "openssl",
+            "writes the kernel's built-in certificate list",
             With("SYSTEM_TRUSTED_KEYRING"),
         ),
-        need(
-            "/usr/bin/pahole",
+        program(
+            "pahole",
             "dwarves",
-            "writes type information (BTF)",
+            "writes BTF; without it DEBUG_INFO_BTF and SCHED_CLASS_EXT vanish silently",
             With("DEBUG_INFO_BTF"),
         ),
-        need(
-            "/usr/bin/python3",
-            "python3",
-            "checks type information (BTF)",
-            With("DEBUG_INFO_BTF"),
-        ),
-        need(
-            "/usr/bin/zstd",
-            "zstd",
-            "compresses the kernel",
-            With("KERNEL_ZSTD"),
-        ),
-        need(
-            "/usr/bin/lz4",
-            "lz4",
-            "compresses the kernel",
-            With("KERNEL_LZ4"),
-        ),
-        need(
-            "/usr/bin/lzop",
+        program("python3", "python3", "checks BTF", With("DEBUG_INFO_BTF")),
+        program("zstd", "zstd", "compresses the kernel", With("KERNEL_ZSTD")),
+        program("lz4", "lz4", "compresses the kernel", Rarely("KERNEL_LZ4")),
+        program(
+            "lzop",
             "lzop",
             "compresses the kernel",
-            With("KERNEL_LZO"),
+            Rarely("KERNEL_LZO"),
         ),
     ]
 };

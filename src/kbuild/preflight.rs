@@ -4,7 +4,6 @@ use std::fmt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::command::Tool;
 use crate::dotconfig::{DotConfig, Value};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
@@ -89,7 +88,7 @@ impl fmt::Display for Finding {
                  other build could give the same bytes"
             ),
             Self::MissingNeed(need) => {
-                write!(f, "`{}` is missing: it {}", need.file, need.why)
+                write!(f, "`{}` is missing: it {}", need.thing.name(), need.why)
             }
             Self::PackageName { name, character } => write!(
                 f,
@@ -297,19 +296,11 @@ fn name_findings(release: &Release) -> Vec<Finding> {
 fn missing_needs(config: &DotConfig) -> Vec<Finding> {
     let wanted = |need: &Need| match need.when {
         Needed::Always => true,
-        Needed::With(symbol) => !config.is_off(symbol),
-    };
-    let absent = |need: &Need| {
-        let path = Utf8Path::new(need.file);
-        // A merged /usr has every program under one of the two directories.
-        let elsewhere = path
-            .file_name()
-            .is_some_and(|name| Tool::find(name).is_ok());
-        !path.exists() && !elsewhere
+        Needed::With(symbol) | Needed::Rarely(symbol) => !config.is_off(symbol),
     };
     NEEDS
         .into_iter()
-        .filter(|need| wanted(need) && absent(need))
+        .filter(|need| wanted(need) && !need.thing.is_there())
         .map(Finding::MissingNeed)
         .collect()
 }

@@ -1,6 +1,7 @@
 //! What a host must have for the work, why, and which Debian package brings it.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -8,6 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::command::{Cmd, CommandError, Tool};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
+use crate::kbuild::needs as kbuild;
+use crate::kbuild::needs::Thing;
 
 /// Work that a host can be made ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,35 +40,8 @@ impl Purpose {
     }
 }
 
-/// One thing that must be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thing {
-    /// A program on the fixed search path.
-    Program(&'static str),
-    /// A file that a compiler or a script reads; the first that exists counts.
-    File(&'static [&'static str]),
-}
-
-impl Thing {
-    /// How it is called.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Program(name) => name,
-            Self::File(paths) => paths.first().copied().unwrap_or_default(),
-        }
-    }
-
-    /// Whether the host has it.
-    pub fn is_there(&self) -> bool {
-        match self {
-            Self::Program(name) => Tool::find(name).is_ok(),
-            Self::File(paths) => paths.iter().any(|path| Utf8Path::new(path).exists()),
-        }
-    }
-}
-
 /// One row of the table.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Need {
     /// What must be there.
     pub thing: Thing,
@@ -111,81 +87,8 @@ const EDIT: &[Purpose] = &[Purpose::Edit, Purpose::Test];
 const IMAGE: &[Purpose] = &[Purpose::Image, Purpose::Test];
 const TEST: &[Purpose] = &[Purpose::Test];
 
-/// Everything that kiln may need of a host. Sources: the kernel's
-/// `Documentation/process/changes.rst` and `scripts/package/mkdebian` (Build-Depends), and the
-/// programs that kiln itself runs.
-pub const NEEDS: &[Need] = &[
-    program("make", "make", BUILD, "runs the kernel's build"),
-    program("gcc", "gcc", BUILD, "compiles the kernel"),
-    program("ld", "binutils", BUILD, "links the kernel"),
-    file(
-        &[
-            "/usr/include/x86_64-linux-gnu/sys/types.h",
-            "/usr/include/sys/types.h",
-        ],
-        "libc6-dev",
-        BUILD,
-        "the C library's headers, for the kernel's own build programs",
-    ),
-    program("flex", "flex", BUILD, "generates the Kconfig scanner"),
-    program("bison", "bison", BUILD, "generates the Kconfig parser"),
-    program("bc", "bc", BUILD, "computes the kernel's time constants"),
-    program("perl", "perl", BUILD, "runs scripts of the kernel's build"),
-    program(
-        "python3",
-        "python3",
-        BUILD,
-        "runs scripts of the kernel's build",
-    ),
-    file(
-        &[
-            "/usr/include/libelf.h",
-            "/usr/include/x86_64-linux-gnu/libelf.h",
-        ],
-        "libelf-dev",
-        BUILD,
-        "objtool and resolve_btfids read object files with it",
-    ),
-    file(
-        &["/usr/include/openssl/ssl.h"],
-        "libssl-dev",
-        BUILD,
-        "the kernel's certificate and signing programs are compiled against it",
-    ),
-    program(
-        "openssl",
-        "openssl",
-        BUILD,
-        "writes the kernel's built-in certificate list",
-    ),
-    program(
-        "pahole",
-        "dwarves",
-        BUILD,
-        "writes BTF; without it DEBUG_INFO_BTF and SCHED_CLASS_EXT vanish silently",
-    ),
-    program("depmod", "kmod", BUILD, "indexes the modules"),
-    program(
-        "cpio",
-        "cpio",
-        BUILD,
-        "packs the kernel's built-in initramfs",
-    ),
-    program("rsync", "rsync", BUILD, "installs the kernel's headers"),
-    program("xz", "xz-utils", BUILD, "compresses modules and packages"),
-    program("zstd", "zstd", BUILD, "compresses the kernel"),
-    program(
-        "dh",
-        "debhelper",
-        BUILD,
-        "make bindeb-pkg builds packages with it",
-    ),
-    program(
-        "dpkg-buildpackage",
-        "dpkg-dev",
-        BUILD,
-        "make bindeb-pkg builds packages with it",
-    ),
+/// What kiln needs beside what compiling and packaging a kernel needs.
+const OWN: &[Need] = &[
     program(
         "bwrap",
         "bubblewrap",
@@ -242,6 +145,21 @@ pub const NEEDS: &[Need] = &[
         "reads the files that the schemas are for",
     ),
 ];
+
+/// Everything that kiln may need of a host: what a build of Debian's configurations needs, and what
+/// kiln itself runs.
+static NEEDS: LazyLock<Vec<Need>> = LazyLock::new(|| {
+    let built = kbuild::NEEDS
+        .iter()
+        .filter(|need| !matches!(need.when, kbuild::Needed::Rarely(_)))
+        .map(|need| Need {
+            thing: need.thing,
+            why: need.why,
+            package: need.package,
+            purposes: BUILD,
+        });
+    built.chain(OWN.iter().copied()).collect()
+});
 
 /// The needs for these purposes, in the order of the table.
 pub fn of(purposes: &[Purpose]) -> Vec<&'static Need> {
@@ -462,7 +380,7 @@ mod tests {
     #[test]
     fn every_need_is_said_once_and_whole() {
         let mut names = BTreeSet::new();
-        for need in NEEDS {
+        for need in NEEDS.iter() {
             assert!(names.insert(need.thing.name()), "{}", need.thing.name());
             assert!(!need.why.ends_with('.') && need.why.len() > 10);
             assert!(!need.purposes.is_empty());

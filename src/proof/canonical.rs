@@ -1,8 +1,8 @@
 //! Canonical JSON: RFC 8785 restricted to objects, arrays, strings, booleans and integers below
 //! 2^53. The same value always gives the same bytes, so a digest of the bytes names the value.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Diagnose, Exit};
@@ -95,6 +95,27 @@ pub fn to_vec<T: Serialize>(what: &str, value: &T) -> Result<Vec<u8>, CanonicalE
     let value = serde_json::to_value(value).map_err(shape)?;
     check(what, &value, &mut Vec::new())?;
     serde_json::to_vec(&value).map_err(shape)
+}
+
+/// Refuses a document of another schema than `known`, before it is read as one of its kind: what a
+/// newer kiln wrote shall not be told as a wrong field.
+pub fn check_schema(what: &str, bytes: &[u8], known: &'static str) -> Result<(), CanonicalError> {
+    #[derive(Deserialize)]
+    struct Header {
+        schema: String,
+    }
+    let header: Header = serde_json::from_slice(bytes).map_err(|source| CanonicalError::Shape {
+        what: what.to_owned(),
+        source,
+    })?;
+    if header.schema == known {
+        return Ok(());
+    }
+    Err(CanonicalError::Schema {
+        what: what.to_owned(),
+        found: header.schema,
+        known,
+    })
 }
 
 /// Reads canonical bytes, refusing any other form of the same value.

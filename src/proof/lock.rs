@@ -223,24 +223,7 @@ impl Lock {
     /// # Errors
     /// Unknown fields, a newer schema, and a digest that is not that of the inputs.
     pub fn parse(name: &str, text: &str) -> Result<Self, LockError> {
-        #[derive(Deserialize)]
-        struct Header {
-            schema: String,
-        }
-        let header: Header =
-            serde_json::from_str(text).map_err(|source| CanonicalError::Shape {
-                what: name.to_owned(),
-                source,
-            })?;
-        if header.schema != SCHEMA {
-            let (what, found) = (name.to_owned(), header.schema);
-            return Err(CanonicalError::Schema {
-                what,
-                found,
-                known: SCHEMA,
-            }
-            .into());
-        }
+        canonical::check_schema(name, text.as_bytes(), SCHEMA)?;
         let lock: Self = canonical::from_pretty(name, text)?;
         let found = digest(&lock.inputs)?;
         if found != lock.input_digest {

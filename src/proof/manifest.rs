@@ -78,23 +78,7 @@ impl Manifest {
 
     /// Reads a payload; `name` is for messages.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, CanonicalError> {
-        #[derive(Deserialize)]
-        struct Header {
-            schema: String,
-        }
-        let header: Header =
-            serde_json::from_slice(bytes).map_err(|source| CanonicalError::Shape {
-                what: name.to_owned(),
-                source,
-            })?;
-        if header.schema != SCHEMA {
-            let (what, found) = (name.to_owned(), header.schema);
-            return Err(CanonicalError::Schema {
-                what,
-                found,
-                known: SCHEMA,
-            });
-        }
+        canonical::check_schema(name, bytes, SCHEMA)?;
         canonical::from_slice::<Payload>(name, bytes).map(|payload| payload.body)
     }
 }

@@ -288,35 +288,37 @@ struct Taken<'a> {
     refused: Vec<Refused>,
 }
 
+/// A part of a certificate: the primary key, a user id, a subkey.
+struct Part<'a> {
+    name: &'a str,
+    /// What goes with its signatures; the primary key is there already.
+    packet: Option<Packet>,
+    /// Its signatures in the pinned file.
+    known: &'a [&'a Signature],
+}
+
 impl Taken<'_> {
     fn primary(&mut self, incoming: &Cert) {
-        let name = "the key itself";
         let primary = self.pinned.primary_key();
-        let known: Vec<&Signature> = primary
-            .self_signatures()
-            .chain(primary.self_revocations())
-            .collect();
+        let key = primary.key();
+        let known = primary.self_signatures().chain(primary.self_revocations());
+        let known: Vec<&Signature> = known.collect();
+        let part = Part {
+            name: "the key itself",
+            packet: None,
+            known: &known,
+        };
         let component = incoming.primary_key();
-        for signature in component.self_signatures() {
-            let is_made_by_it = signature
-                .verify_direct_key(primary.key(), primary.key())
-                .is_ok();
-            if is_made_by_it && is_new(signature, &known) {
-                self.take_binding(name, signature, None);
-            }
-        }
-        for signature in component.self_revocations() {
-            let is_made_by_it = signature
-                .verify_primary_key_revocation(primary.key(), primary.key())
-                .is_ok();
-            if is_made_by_it && is_new(signature, &known) {
-                self.take_revocation(name, signature, None);
-            }
-        }
+        self.bindings(&part, component.self_signatures(), |signature| {
+            signature.verify_direct_key(key, key).is_ok()
+        });
+        self.revocations(&part, component.self_revocations(), |signature| {
+            signature.verify_primary_key_revocation(key, key).is_ok()
+        });
     }
 
     fn users(&mut self, incoming: &Cert) {
-        let primary = self.pinned.primary_key().key();
+        let key = self.pinned.primary_key().key();
         for component in incoming.userids() {
             let user = component.userid();
             let name = String::from_utf8_lossy(user.value()).into_owned();
@@ -325,47 +327,36 @@ impl Taken<'_> {
                 .iter()
                 .flat_map(|ours| ours.self_signatures().chain(ours.self_revocations()))
                 .collect();
-            let before = self.packets.len();
-            for signature in component.self_signatures() {
-                if signature
-                    .verify_userid_binding(primary, primary, user)
-                    .is_ok()
-                    && is_new(signature, &known)
-                {
-                    self.take_binding(&name, signature, Some(user.clone().into()));
+            let part = Part {
+                name: &name,
+                packet: Some(user.clone().into()),
+                known: &known,
+            };
+            let is_bound = self.bindings(&part, component.self_signatures(), |signature| {
+                signature.verify_userid_binding(key, key, user).is_ok()
+            });
+            if ours.is_none() {
+                // One that nothing strong binds is not taken, and so not revoked either.
+                if !is_bound {
+                    continue;
                 }
-            }
-            let is_new_user = ours.is_none() && self.packets.len() > before;
-            if is_new_user {
                 self.changes.push(Change::User {
                     user: name.escape_debug().to_string(),
                 });
             }
-            if ours.is_none() && !is_new_user {
-                continue;
-            }
-            for signature in component.self_revocations() {
-                if signature
-                    .verify_userid_revocation(primary, primary, user)
-                    .is_ok()
-                    && is_new(signature, &known)
-                {
-                    self.take_revocation(&name, signature, Some(user.clone().into()));
-                }
-            }
+            self.revocations(&part, component.self_revocations(), |signature| {
+                signature.verify_userid_revocation(key, key, user).is_ok()
+            });
         }
     }
 
     fn subkeys(&mut self, incoming: &Cert, allowed: Subkeys) {
-        let primary = self.pinned.primary_key().key();
+        let key = self.pinned.primary_key().key();
         for component in incoming.keys().subkeys() {
-            let key = component.key();
-            let name = key.fingerprint().to_hex();
-            let ours = self
-                .pinned
-                .keys()
-                .subkeys()
-                .find(|ours| ours.key().fingerprint() == key.fingerprint());
+            let subkey = component.key();
+            let name = subkey.fingerprint().to_hex();
+            let mut pinned = self.pinned.keys().subkeys();
+            let ours = pinned.find(|ours| ours.key().fingerprint() == subkey.fingerprint());
             if ours.is_none() && allowed == Subkeys::Refuse {
                 self.refused.push(Refused::NewSubkey { fingerprint: name });
                 continue;
@@ -374,33 +365,54 @@ impl Taken<'_> {
                 .iter()
                 .flat_map(|ours| ours.self_signatures().chain(ours.self_revocations()))
                 .collect();
-            let before = self.packets.len();
-            for signature in component.self_signatures() {
-                if signature
-                    .verify_subkey_binding(primary, primary, key)
-                    .is_ok()
-                    && is_new(signature, &known)
-                {
-                    self.take_binding(&name, signature, Some(key.clone().into()));
+            let part = Part {
+                name: &name,
+                packet: Some(subkey.clone().into()),
+                known: &known,
+            };
+            let is_bound = self.bindings(&part, component.self_signatures(), |signature| {
+                signature.verify_subkey_binding(key, key, subkey).is_ok()
+            });
+            if ours.is_none() {
+                if !is_bound {
+                    continue;
                 }
-            }
-            let is_new_key = ours.is_none() && self.packets.len() > before;
-            if is_new_key {
                 self.changes.push(Change::Subkey {
                     fingerprint: name.clone(),
                 });
             }
-            if ours.is_none() && !is_new_key {
-                continue;
+            self.revocations(&part, component.self_revocations(), |signature| {
+                signature.verify_subkey_revocation(key, key, subkey).is_ok()
+            });
+        }
+    }
+
+    /// Takes the new self-signatures of a part that are `ours`; whether there was one.
+    fn bindings<'s>(
+        &mut self,
+        part: &Part<'_>,
+        signatures: impl Iterator<Item = &'s Signature>,
+        ours: impl Fn(&Signature) -> bool,
+    ) -> bool {
+        let before = self.packets.len();
+        for signature in signatures {
+            if ours(signature) && is_new(signature, part.known) {
+                self.take_binding(part.name, signature, part.packet.clone());
             }
-            for signature in component.self_revocations() {
-                if signature
-                    .verify_subkey_revocation(primary, primary, key)
-                    .is_ok()
-                    && is_new(signature, &known)
-                {
-                    self.take_revocation(&name, signature, Some(key.clone().into()));
-                }
+        }
+        self.packets.len() > before
+    }
+
+    /// Takes the new revocations of a part that are `ours`.
+    fn revocations<'s>(
+        &mut self,
+        part: &Part<'_>,
+        signatures: impl Iterator<Item = &'s Signature>,
+        ours: impl Fn(&Signature) -> bool,
+    ) {
+        for signature in signatures {
+            if ours(signature) && is_new(signature, part.known) {
+                self.take_revocation(part.name, signature, part.packet.clone());
             }
         }
     }
