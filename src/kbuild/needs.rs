@@ -155,7 +155,12 @@ pub const NEEDS: [Need; 22] = {
             "writes BTF; without it DEBUG_INFO_BTF and SCHED_CLASS_EXT vanish silently",
             With("DEBUG_INFO_BTF"),
         ),
-        program("python3", "python3", "checks BTF", With("DEBUG_INFO_BTF")),
+        program(
+            "python3",
+            "python3",
+            "checks BTF, type by type",
+            With("DEBUG_INFO_BTF"),
+        ),
         program("zstd", "zstd", "compresses the kernel", With("KERNEL_ZSTD")),
         program("lz4", "lz4", "compresses the kernel", Rarely("KERNEL_LZ4")),
         program(
