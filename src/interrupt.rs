@@ -54,14 +54,24 @@ impl Diagnose for Interrupted {
 /// Whether another program has the terminal.
 static ON_TERMINAL: AtomicBool = AtomicBool::new(false);
 
+/// Whether Ctrl-C came meanwhile.
+static PASSED_ON: AtomicBool = AtomicBool::new(false);
+
 /// While it lives, Ctrl-C belongs to the program that has the terminal.
 #[derive(Debug)]
-pub(crate) struct Lent(());
+pub(crate) struct Lent(&'static AtomicBool);
+
+impl Lent {
+    /// Whether Ctrl-C came since this was asked last.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
 
 /// Leaves the terminal to another program.
 pub(crate) fn lend_terminal() -> Lent {
     ON_TERMINAL.store(true, Ordering::Relaxed);
-    Lent(())
+    Lent(&PASSED_ON)
 }
 
 impl Drop for Lent {
@@ -80,6 +90,7 @@ pub fn install() -> std::io::Result<()> {
         let mut first = None;
         for signal in signals.forever() {
             if signal == SIGINT && ON_TERMINAL.load(Ordering::Relaxed) {
+                PASSED_ON.store(true, Ordering::Relaxed);
                 continue;
             }
             let since = *first.get_or_insert_with(clock::monotonic);

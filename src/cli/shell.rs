@@ -36,7 +36,7 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
     let work = Work::open(context)?;
     let session = work.session(context, context.progress())?;
     let pipeline = work.workspace.pipeline(&arguments.pipeline)?;
-    let shell = session.shell(&pipeline)?;
+    let (_exclusive, shell) = session.shell(&pipeline)?;
     context
         .progress()
         .note("leave with `exit`; nothing of this is used by a build");

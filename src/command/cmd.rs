@@ -257,6 +257,7 @@ impl Cmd {
         };
         let (log_path, deadline) = (self.log.clone(), self.deadline);
         let terminal = matches!(self.input, Input::Terminal);
+        let shares_group = terminal && !self.is_isolated();
         let mut log = match &log_path {
             Some(path) => File::options()
                 .create(true)
@@ -290,12 +291,12 @@ impl Cmd {
             .first()
             .and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?))
             .ok_or_else(|| io("find")(io::Error::other("no process id")))?;
-        let stopped = process::watch(pid, started, deadline, &caps);
-        if terminal && stopped.is_some() {
+        let stopped = process::watch(pid, started, deadline, &caps, lent.as_ref());
+        if shares_group && stopped.is_some() {
             process::stop(pid);
         } else if stopped.is_some() {
             process::stop_group(pid);
-        } else if !terminal {
+        } else if !shares_group {
             // The leader has ended but is not reaped yet, so its group id cannot be another's:
             // whatever it left running goes now.
             let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
@@ -325,8 +326,13 @@ impl Cmd {
         }
     }
 
+    fn is_isolated(&self) -> bool {
+        self.sandbox.as_ref().is_some_and(Sandbox::is_isolated)
+    }
+
     fn expression(self, log: File) -> io::Result<duct::Expression> {
         let terminal = matches!(self.input, Input::Terminal);
+        let is_isolated = self.is_isolated();
         let (path, args, cwd) = match &self.sandbox {
             None => (self.tool.path().to_owned(), self.args, self.cwd),
             Some(sandbox) => {
@@ -344,7 +350,15 @@ impl Cmd {
             Input::Null => expression.stdin_null(),
             Input::File(file) => expression.stdin_file(file),
             Input::Bytes(bytes) => expression.stdin_bytes(bytes),
-            Input::Terminal => return Ok(expression.before_spawn(process::bind_life)),
+            Input::Terminal => {
+                // A sandbox has a session of its own inside; Ctrl-C would only end its wrapper.
+                return Ok(expression.before_spawn(move |command| {
+                    if is_isolated {
+                        command.process_group(0);
+                    }
+                    process::bind_life(command)
+                }));
+            }
         };
         expression = match self.output {
             Some(file) => expression.stdout_file(file).stderr_file(log),

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::error::CommandError;
 use crate::clock;
-use crate::interrupt::{self, Interrupted};
+use crate::interrupt::{self, Interrupted, Lent};
 
 /// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(10);
@@ -69,11 +69,15 @@ pub(super) fn watch(
     started: Instant,
     deadline: Option<Duration>,
     caps: &[Cap],
+    lent: Option<&Lent>,
 ) -> Option<Stopped> {
     let mut pause = Duration::from_millis(1);
     loop {
         if has_ended(pid) {
             return None;
+        }
+        if lent.is_some_and(Lent::was_interrupted) {
+            pass_on(pid);
         }
         if let Err(interrupted) = interrupt::check() {
             return Some(Stopped::Interrupted(interrupted));
@@ -103,6 +107,28 @@ pub(super) fn stop_group(pid: Pid) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let _gone = rustix::process::kill_process_group(pid, Signal::KILL);
+}
+
+/// Gives Ctrl-C to what runs below a sandbox on the terminal: it has a session of its own, so the
+/// terminal does not. A process that shares our group got it from the terminal already.
+fn pass_on(first: Pid) {
+    let wrappers = [rustix::process::getpgrp(), first];
+    let mut groups = Vec::new();
+    let mut queue = vec![first.as_raw_nonzero().get()];
+    while let Some(pid) = queue.pop() {
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        let children = std::fs::read_to_string(children).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|c| c.parse().ok()) {
+            queue.push(child);
+            let group =
+                Pid::from_raw(child).and_then(|pid| rustix::process::getpgid(Some(pid)).ok());
+            groups.extend(group.filter(|group| !wrappers.contains(group)));
+        }
+    }
+    groups.dedup();
+    for group in groups {
+        let _gone = rustix::process::kill_process_group(group, Signal::INT);
+    }
 }
 
 /// Ends one process that shares this one's group: a program on the terminal.

@@ -130,16 +130,15 @@ impl Session<'_> {
     }
 
     /// The makefiles of a pipeline's whole source, configured as a build would, apart from builds.
-    pub fn shell(&self, pipeline: &Loaded) -> Result<Kbuild, Failure> {
+    /// They are this caller's as long as it holds the lock.
+    pub fn shell(&self, pipeline: &Loaded) -> Result<(files::Lock, Kbuild), Failure> {
+        let name = format!("{}.shell", pipeline.name());
+        let exclusive = self.exclusive(&name, &format!("shell {}", pipeline.name()), Wait::No)?;
         let lock = self.current_lock(pipeline, Options::default())?;
-        let directory = self
-            .workspace
-            .dot_kiln()
-            .join("work")
-            .join(format!("{}.shell", pipeline.name()));
-        Ok(self
-            .configured(pipeline, &lock, &directory, (Select::All, Asked::Both))?
-            .kbuild)
+        let directory = self.workspace.dot_kiln().join("work").join(name);
+        let configured =
+            self.configured(pipeline, &lock, &directory, (Select::All, Asked::Both))?;
+        Ok((exclusive, configured.kbuild))
     }
 
     /// The configuration on the part of the source that it needs. What `conf` was compiled into

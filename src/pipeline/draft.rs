@@ -10,6 +10,7 @@ use crate::command::CommandError;
 use crate::dotconfig::{Change, DotConfig};
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files;
+use crate::interrupt::Interrupted;
 use crate::kconfig::{Derived, derive};
 
 /// Largest configuration that is read, in bytes; the longest of a distribution has 300 kB.
@@ -149,6 +150,10 @@ fn edited(trial: &Trial) -> Result<DotConfig, Failure> {
         .env("TERM", terminal)
         .interactive()
         .map_err(|error: CommandError| Failure::from(error))?;
+    // make's own answer to Ctrl-C.
+    if code == i32::from(Exit::Interrupted.code()) {
+        return Err(Interrupted::Terminal.into());
+    }
     if code != 0 {
         return Err(DraftError::Editor { code }.into());
     }

@@ -5,7 +5,7 @@ mod github;
 mod gitlab;
 mod junit;
 
-use crate::kconfig::{Finding, GuardReport, Severity};
+use crate::kconfig::{Finding, GuardReport, Kind, Severity};
 
 /// A form of annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,14 @@ impl Judged<'_> {
 
     /// File, from the repository's directory, and line where a finding is shown.
     fn place(&self, finding: &Finding) -> (String, u32) {
+        // What nobody asked for is shown where what costs it is asked for.
+        let cause = match &finding.kind {
+            Kind::Collateral { causes, .. } => causes.first().map(|rival| &rival.origin),
+            _ => None,
+        };
         let (file, line) = finding
             .origin()
+            .or(cause)
             .map_or((self.file, 1), |origin| (&*origin.file, origin.line));
         // A file outside of the workspace is named from the root.
         let prefix = if file.starts_with('/') {

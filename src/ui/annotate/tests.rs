@@ -3,7 +3,7 @@
 use super::*;
 use crate::dotconfig::DotConfig;
 use crate::kconfig::language::{Memory, Model, Tree};
-use crate::kconfig::{Evidence, Facts, Fragment, Kind, Origin, Requested, Source, guard, merge};
+use crate::kconfig::{Evidence, Facts, Fragment, Origin, Requested, Rival, Source, guard, merge};
 
 /// A report about a configuration of which nothing was asked, with these findings.
 fn report(findings: Vec<Finding>) -> GuardReport {
@@ -162,6 +162,40 @@ fn junit_has_no_markup_but_its_own() {
     assert!(text.contains(
         "&#13;&#10;::error::b]]&gt;&lt;x y=&quot;&apos;&amp;%0A,:\u{fffd}\u{fffd}\u{fffd}é"
     ));
+}
+
+#[test]
+fn collateral_is_shown_where_its_cause_is_asked_for() {
+    let cause = Rival {
+        symbol: "PREEMPT_RT".to_owned(),
+        origin: Origin {
+            file: "config-fragments/rt.config".into(),
+            line: 4,
+        },
+    };
+    let kind = |causes| Kind::Collateral {
+        security: None,
+        causes,
+        through: None,
+        allowed: None,
+    };
+    let findings = vec![
+        Finding::new(Severity::Block, "DRM_I915", kind(vec![cause])),
+        Finding::new(Severity::Block, "OTHER", kind(Vec::new())),
+    ];
+    let text = told(Form::Github, "", findings);
+    let mut lines = text.lines();
+    let mut next = || lines.next().unwrap_or_default();
+    let first = next();
+    assert!(
+        first.starts_with("::error file=config-fragments/rt.config,line=4,"),
+        "{first}"
+    );
+    let second = next();
+    assert!(
+        second.starts_with("::error file=pipelines/lts.yaml,line=1,"),
+        "{second}"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 use kiln::digest::Sha256;
+use kiln::failure::Exit;
 use rustix::process::Signal;
 
 use crate::support::env::{KILN, Running};
@@ -16,6 +17,7 @@ use crate::support::{Case, Outcome, Stop, child, fail, linux, skip};
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("main_job::menuconfig_on_a_terminal", menuconfig).heavy(),
+        Case::new("main_job::shell_on_a_terminal", shell),
         Case::new("main_job::lsmod_keeps_what_is_loaded", lsmod).heavy(),
     ]
 }
@@ -41,7 +43,7 @@ impl Terminal {
             rustix::fs::mkfifoat(rustix::fs::CWD, pipe.as_std_path(), 0o600.into())?;
         }
         let script = format!(
-            "stty rows 40 columns 120; exec script --quiet --return --command '{KILN} {line}' /dev/null < {pipe}"
+            "exec script --quiet --return --command 'exec {KILN} {line}' /dev/null < {pipe}"
         );
         let run = made.env.program("/bin/sh", ["-c", &script]);
         let running = run.env("TERM", "xterm").deadline(PATIENCE).start()?;
@@ -101,16 +103,6 @@ fn menuconfig() -> Outcome {
     let mut terminal = Terminal::start(&made, "config edit made")?;
     // The first letter of an entry is drawn apart.
     terminal.shows("eneral setup")?;
-    // Ctrl-C belongs to the editor, which kiln must not be ended by.
-    let kiln = child::processes_marked(&format!("{KILN}\0config\0edit\0made"));
-    let [pid] = kiln[..] else {
-        return Err(fail(format!("found {kiln:?}, expected one kiln")));
-    };
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let pid = pid.ok_or_else(|| fail("no process id"))?;
-    rustix::process::kill_process(pid, Signal::INT)?;
     let steps = [
         ("/", "Search Configuration"),
         ("MODVERSIONS\n", "Search Results"),
@@ -142,12 +134,18 @@ fn menuconfig() -> Outcome {
         .exits(0)?
         .says("2 of 2 requests are met")?;
 
-    // Left without a change, it writes nothing; ended from outside, it goes.
+    // Ctrl-C is the editor's, and ends with it; left without a change, it writes nothing.
+    let mut terminal = Terminal::start(&made, "config edit made --into more")?;
+    terminal.shows("eneral setup")?;
+    terminal.types("\u{3}")?;
+    terminal.shows("error: interrupted")?;
+    terminal.running.wait()?.exits(130)?;
     let mut terminal = Terminal::start(&made, "config edit made --into more")?;
     terminal.shows("eneral setup")?;
     terminal.types("\u{1b}\u{1b}")?;
     terminal.shows("nothing was changed")?;
     terminal.running.wait()?.exits(0)?;
+    // Ended from outside, it goes.
     let mut terminal = Terminal::start(&made, "config edit made --into more")?;
     terminal.shows("eneral setup")?;
     for pid in child::processes_marked(&format!("{KILN}\0config\0edit\0made")) {
@@ -159,6 +157,34 @@ fn menuconfig() -> Outcome {
     terminal.shows("terminated")?;
     terminal.running.wait()?.exits(143)?;
     assert!(!made.env.path("config-fragments/more.config").exists());
+    Ok(())
+}
+
+/// Ctrl-C ends what runs in the shell, and neither the shell nor kiln.
+fn shell() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    let mut terminal = Terminal::start(&made, "shell made")?;
+    terminal.shows("$ ")?;
+    terminal.types("sleep 617\n")?;
+    let mark = "sleep\u{0}617";
+    terminal.running.until("it sleeps", |_| {
+        Ok(!child::processes_marked(mark).is_empty())
+    })?;
+    for _ in 0..2 {
+        terminal.types("\u{3}")?;
+        child::expect_none_marked(mark)?;
+    }
+    terminal.types("echo alive$((40+2))\n")?;
+    terminal.shows("alive42")?;
+    // Whoever comes meanwhile does not take the tree away.
+    made.kiln("shell made")
+        .run()?
+        .exits(Exit::Locked)?
+        .warns("shell made")?;
+    terminal.types("exit 3\n")?;
+    terminal.shows("the shell ended with 3")?;
+    terminal.running.wait()?.exits(0)?;
     Ok(())
 }
 
