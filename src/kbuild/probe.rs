@@ -177,7 +177,9 @@ impl<'k> Prober<'k> {
         }
         let bytes = files::read(&file, TEXT_LIMIT)?;
         // What is not text stands in comments and help at most.
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        Ok(Some(text))
     }
 
     /// A variable as the tree's makefile gives it to `conf`.
