@@ -5,5 +5,7 @@
 
 pub mod canonical;
 pub mod envelope;
+pub mod key;
 pub mod lock;
 pub mod manifest;
+pub mod roles;

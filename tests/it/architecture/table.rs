@@ -96,6 +96,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
     ("clap_complete", &["src/cli/"]),
     ("clap_mangen", &["src/cli/"]),
     ("duct", &["src/command/"]),
+    ("ed25519_dalek", &["src/proof/key.rs"]),
     ("indicatif", &["src/ui/"]),
     ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
     (
