@@ -158,6 +158,41 @@ fn of_two_ways_the_one_that_costs_less_is_suggested() {
 }
 
 #[test]
+fn a_longer_answer_is_better_than_one_that_loses_much() {
+    // Without BUS the driver goes, and thirty others; without its two users only those.
+    let users = "config U1\n\tbool \"u1\"\n\tdepends on BUS\n\tselect LIB\n\
+                 config U2\n\tbool \"u2\"\n\tdepends on BUS\n\tselect LIB\n";
+    let others: Vec<String> = (0..30)
+        .map(|n| format!("config O{n}\n\tbool \"o\"\n\tdepends on BUS\n"))
+        .collect();
+    let lib = "config LIB\n\tbool \"lib\"\nconfig BUS\n\tbool \"bus\"\n\tselect LIB if DEEP\n\
+               config DEEP\n\tbool \"deep\"\n";
+    let kconfig = format!("{lib}{users}{}", others.concat());
+    let on: Vec<String> = (0..30).map(|n| format!("CONFIG_O{n}=y\n")).collect();
+    let on = on.concat();
+    let base = format!("CONFIG_BUS=y\nCONFIG_U1=y\nCONFIG_U2=y\nCONFIG_DEEP=y\n{on}");
+    let found = answer(&kconfig, &base, "# CONFIG_LIB is not set\n");
+    let mut lines = lines(&found);
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "# CONFIG_DEEP is not set",
+            "# CONFIG_U1 is not set",
+            "# CONFIG_U2 is not set"
+        ]
+    );
+}
+
+#[test]
+fn a_number_beyond_the_range_of_a_hidden_prompt_gets_prompt_and_bound() {
+    let kconfig = "config P\n\tbool \"p\"\nconfig N\n\tint \"n\"\n\tdepends on P\n\trange 1 9\n";
+    let found = answer(kconfig, "", "CONFIG_N=12\n");
+    assert!(matches!(found.fix, Fix::Instead { .. }), "{:?}", found.fix);
+    assert_eq!(lines(&found), ["CONFIG_P=y", "CONFIG_N=9"]);
+}
+
+#[test]
 fn where_nothing_helps_the_probe_is_named() {
     let mut host = Memory::of(
         "config A\n\tbool \"a\"\n\tdepends on CC_HAS\nconfig CC_HAS\n\tdef_bool $(shell,cc -has)\n\

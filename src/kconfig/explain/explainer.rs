@@ -171,9 +171,13 @@ impl<'m> Explainer<'m> {
             wanted: request.wanted.clone(),
         };
         let fix = self.search(&goal, &[], &[]);
-        if matches!(fix, Fix::None) && self.is_beyond(id, &line) {
-            let bound = Value::parse(self.model.value(id));
-            return self.fix_wish(id, &bound).instead();
+        if matches!(fix, Fix::None) {
+            for bound in self.bounds(id, &line) {
+                let fix = self.fix_wish(id, &bound).instead();
+                if !matches!(fix, Fix::None) {
+                    return fix;
+                }
+            }
         }
         if matches!(fix, Fix::None) && kind == Type::Tristate && *value == Value::Yes {
             // `depends on m`: a module is the most that it can be.
@@ -212,13 +216,16 @@ impl<'m> Explainer<'m> {
 
     /// Searches lines after `always`; `told` are those of them that a person must write too.
     fn search(&mut self, goal: &Goal, always: &[Ask], told: &[Ask]) -> Fix {
-        if let Some(found) = search::search(self.model, goal, always, &self.keep) {
-            let mut lines = found;
+        let found = search::search(self.model, goal, always, &self.keep);
+        if let Some(mut lines) = found.lines {
             lines.extend_from_slice(told);
             return fix::add(self.model, goal.symbol, &lines);
         }
-        // Perhaps only another request is in the way.
-        match search::search(self.model, goal, always, &Keep::default()) {
+        if !found.hindered {
+            return Fix::None;
+        }
+        // Perhaps only other requests are in the way.
+        match search::search(self.model, goal, always, &Keep::default()).lines {
             Some(mut lines) => {
                 lines.extend_from_slice(told);
                 fix::conflict(self.model, &self.ground, &lines)
@@ -227,11 +234,36 @@ impl<'m> Explainer<'m> {
         }
     }
 
-    /// Whether a number that can be set is moved into its range.
-    fn is_beyond(&self, id: SymbolId, asked: &str) -> bool {
-        self.model.visibility(id) != Tri::No
-            && self.model.range(id).is_some()
-            && self.model.value(id) != asked
+    /// The bounds of the ranges that a number is beyond, the range in force first.
+    fn bounds(&self, id: SymbolId, asked: &str) -> Vec<Value> {
+        let model = &*self.model;
+        let symbol = model.tree().symbol(id);
+        let Some(asked) = number(asked) else {
+            return Vec::new();
+        };
+        let in_force = model.range(id).into_iter();
+        let mut bounds: Vec<Value> = Vec::new();
+        for range in in_force.chain(&symbol.ranges) {
+            let (low, high) = (model.value(range.low), model.value(range.high));
+            let bound = match (number(low), number(high)) {
+                (Some(least), _) if asked < least => low,
+                (_, Some(most)) if asked > most => high,
+                _ => continue,
+            };
+            let bound = Value::parse(bound);
+            if !bounds.contains(&bound) {
+                bounds.push(bound);
+            }
+        }
+        bounds
+    }
+}
+
+/// A decimal number, or one with `0x`.
+fn number(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
     }
 }
 

@@ -18,11 +18,14 @@ const MOST_WORK: usize = 100_000;
 const TRIAL: usize = 25;
 
 /// Up to this many lines every way is tried, and of the shortest answers the one that costs least
-/// is taken.
+/// is taken; a longer one where those would lose many options.
 const EXHAUSTIVE: usize = 3;
 
 /// An answer has no more lines than this.
 const LONGEST: usize = 14;
+
+/// Options that may be lost more or less before one way is called dearer than another.
+const ABOUT: usize = 16;
 
 /// Ways that are tried beyond [`EXHAUSTIVE`] lines at each step.
 const GREEDY_WAYS: usize = 5;
@@ -113,14 +116,18 @@ pub(super) struct Cost {
     changed: usize,
 }
 
-/// Searches lines that, after `always`, bring about the goal. Shortest first; nothing where none
-/// was found.
-pub(super) fn search(
-    model: &mut Model,
-    goal: &Goal,
-    always: &[Ask],
-    keep: &Keep,
-) -> Option<Vec<Ask>> {
+/// What a search came to.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The lines; nothing where none were found.
+    pub(super) lines: Option<Vec<Ask>>,
+    /// Whether other requests stood in the way of any line, so that there may be lines without
+    /// them.
+    pub(super) hindered: bool,
+}
+
+/// Searches lines that, after `always`, bring about the goal, shortest first.
+pub(super) fn search(model: &mut Model, goal: &Goal, always: &[Ask], keep: &Keep) -> Found {
     let mut search = Search {
         model,
         goal,
@@ -130,23 +137,29 @@ pub(super) fn search(
         seen: HashSet::new(),
         best: None,
         greedy: false,
+        stopped: false,
+        hindered: false,
     };
     let mut lines = always.to_vec();
     for longest in 0..=EXHAUSTIVE {
         search.seen.clear();
         search.walk(&mut lines, longest);
-        if search.best.is_some() {
+        if search.is_settled() {
             break;
         }
     }
-    if search.best.is_none() {
+    if !search.is_settled() {
         search.greedy = true;
         search.work = 0;
         search.seen.clear();
         search.walk(&mut lines, LONGEST);
     }
-    let (_, found) = search.best?;
-    Some(minimal(model, goal, always.len(), keep, found))
+    let hindered = search.hindered;
+    let best = search.best.map(|(_, lines)| lines);
+    Found {
+        lines: best.map(|lines| minimal(model, goal, always.len(), keep, lines)),
+        hindered,
+    }
 }
 
 /// Whether the goal is met with these lines, and no other request broken.
@@ -188,11 +201,16 @@ struct Search<'s> {
     seen: HashSet<(Vec<(SymbolId, String)>, usize)>,
     best: Option<(Cost, Vec<Ask>)>,
     greedy: bool,
+    /// Whether the greedy walk came to its first answer.
+    stopped: bool,
+    hindered: bool,
 }
 
 /// What a trial says.
 enum Outcome {
     Found(Cost),
+    /// The goal is met, but another request is not.
+    Broken(Vec<Ask>),
     Next(Vec<Ask>),
 }
 
@@ -210,40 +228,82 @@ impl Search<'_> {
         let (goal, keep, work) = (self.goal, self.keep, &mut self.work);
         let outcome = self.model.suppose(lines, |model, changed| {
             *work += TRIAL + changed.len();
-            let open = if goal.met(model) {
-                keep.broken(model, changed)
-            } else {
-                Some(goal)
-            };
-            match open {
+            if !goal.met(model) {
+                return Outcome::Next(steps(model, &goal.aim(model)));
+            }
+            match keep.broken(model, changed) {
                 None => Outcome::Found(cost(model, changed)),
-                Some(open) => Outcome::Next(steps(model, &open.aim(model))),
+                Some(open) => Outcome::Broken(steps(model, &open.aim(model))),
             }
         });
         let next = match outcome {
             Outcome::Found(cost) => {
-                if self.best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                let rank = |cost: &Cost, lines: &[Ask]| {
+                    // Much that is lost weighs more than a line, and a line more than a little.
+                    (cost.lost / ABOUT, lines.len(), *cost)
+                };
+                let better = self
+                    .best
+                    .as_ref()
+                    .is_none_or(|(least, known)| rank(&cost, lines) < rank(least, known));
+                if better {
                     self.best = Some((cost, lines.clone()));
                 }
+                self.stopped |= self.greedy;
                 return;
             }
-            Outcome::Next(next) if left > 0 => next,
-            Outcome::Next(_) => return,
+            Outcome::Broken(next) => {
+                self.hindered = true;
+                next
+            }
+            Outcome::Next(next) => next,
         };
-        let new = |line: &Ask| lines.iter().all(|other| other.symbol != line.symbol);
-        let next: Vec<Ask> = next
-            .into_iter()
-            .filter(|line| new(line) && self.keep.allows(line))
-            .collect();
-        let ways = if self.greedy { GREEDY_WAYS } else { usize::MAX };
-        for line in next.into_iter().take(ways) {
+        if left == 0 {
+            return;
+        }
+        let mut ways = Vec::new();
+        for line in next {
+            if !self.keep.allows(&line) {
+                self.hindered = true;
+            } else if lines.iter().all(|other| other.symbol != line.symbol) {
+                ways.push(line);
+            }
+        }
+        if self.greedy {
+            ways.truncate(GREEDY_WAYS);
+            self.cheapest_first(lines, &mut ways);
+        }
+        for line in ways {
             lines.push(line);
             self.walk(lines, left - 1);
             lines.pop();
-            if self.greedy && self.best.is_some() {
+            if self.stopped {
                 return;
             }
         }
+    }
+}
+
+impl Search<'_> {
+    /// Whether there is an answer that does not take much with it.
+    fn is_settled(&self) -> bool {
+        self.best
+            .as_ref()
+            .is_some_and(|(cost, _)| cost.lost / ABOUT == 0)
+    }
+
+    /// Puts ways that would take much with them behind those that would not.
+    fn cheapest_first(&mut self, lines: &mut Vec<Ask>, ways: &mut [Ask]) {
+        ways.sort_by_cached_key(|line| {
+            lines.push(line.clone());
+            let lost = self.model.suppose(lines, |model, changed| {
+                self.work += TRIAL + changed.len();
+                cost(model, changed).lost
+            });
+            lines.pop();
+            // The order in which they were found counts among those that are about as dear.
+            lost / ABOUT
+        });
     }
 }
 
