@@ -40,6 +40,7 @@ mod config_check;
 mod debian;
 mod dependencies;
 mod doctor;
+mod engine;
 mod fetch;
 mod files;
 mod harness;
@@ -77,6 +78,7 @@ fn all() -> Vec<Case> {
     cases.extend(debian::cases());
     cases.extend(dependencies::cases());
     cases.extend(doctor::cases());
+    cases.extend(engine::cases());
     cases.extend(fetch::cases());
     cases.extend(files::cases());
     cases.extend(harness::cases());

@@ -2,13 +2,16 @@
 
 pub mod case;
 pub mod child;
+pub mod dice;
 pub mod env;
 pub mod fake_kernel;
 pub mod guest;
+pub mod kconfig_tree;
 pub mod keys;
 pub mod linux;
 pub mod made_up;
 pub mod mirror;
+pub mod oracle;
 pub mod redact;
 pub mod release;
 pub mod rust_source;

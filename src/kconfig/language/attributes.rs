@@ -77,7 +77,7 @@ impl Parser<'_> {
             "visible" => self.visible(line)?,
             "modules" => {
                 let (_, symbol) = self.of_config("modules")?;
-                if self.tree.modules.is_some_and(|known| known != symbol) {
+                if self.tree.modules.is_some() {
                     return Err(Problem::SecondModules.into());
                 }
                 self.tree.modules = Some(symbol);
@@ -148,24 +148,31 @@ impl Parser<'_> {
     }
 
     pub(super) fn prompt(&mut self, node: NodeId, text: &str, own: ExprId, place: Place) {
-        let mut warn = |text: &str| {
-            self.warnings
-                .push(ParseWarning::Entry(place, text.to_owned()));
-        };
-        let entry = &mut self.tree.nodes[node.index()];
-        if entry.prompt.is_some() {
-            warn("prompt redefined");
+        let mut own = own;
+        if let Some(earlier) = &self.tree.node(node).prompt {
+            // The later text is shown; one of both is enough to be asked.
+            own = self.tree.exprs.or(earlier.own, own);
+            let text = "prompt redefined".to_owned();
+            self.warnings.push(ParseWarning::Entry(place, text));
         }
-        let trimmed = text.trim_start_matches([' ', '\t']);
-        if trimmed.len() < text.len() {
-            warn("leading whitespace ignored");
-        }
-        entry.prompt = Some(Prompt {
-            text: trimmed.to_owned(),
+        let text = self.trimmed(text.to_owned(), place);
+        self.tree.nodes[node.index()].prompt = Some(Prompt {
+            text,
             own,
             condition: own,
             place,
         });
+    }
+
+    /// A prompt's text as it is shown.
+    pub(super) fn trimmed(&mut self, text: String, place: Place) -> String {
+        let trimmed = text.trim_start_matches([' ', '\t']);
+        if trimmed.len() == text.len() {
+            return text;
+        }
+        let warning = "leading whitespace ignored".to_owned();
+        self.warnings.push(ParseWarning::Entry(place, warning));
+        trimmed.to_owned()
     }
 
     fn default(

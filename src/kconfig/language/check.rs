@@ -32,24 +32,28 @@ impl Tree {
             return;
         }
         let name = &known.name;
-        let mut found: Vec<(Place, String)> = Vec::new();
-        let mut warn = |place: Place, text: String| found.push((place, text));
+        let mut found: Vec<(NodeId, Place, String)> = Vec::new();
+        let mut warn = |node, place, text: String| found.push((node, place, text));
         if known.kind == Type::Unknown {
             let text = "config symbol defined without type";
-            warn(self.node(id).place, text.to_owned());
+            warn(id, self.node(id).place, text.to_owned());
         }
         for default in &known.defaults {
             match self.exprs.get(default.value) {
                 Expr::Symbol(value) => {
                     if !self.fits(known.kind, value) {
-                        warn(default.place, format!("'{name}': number is invalid"));
+                        warn(
+                            default.node,
+                            default.place,
+                            format!("'{name}': number is invalid"),
+                        );
                     }
                 }
                 _ if known.kind.is_logic() || known.kind == Type::Unknown => {}
                 _ => {
                     let text =
                         format!("default for config symbol '{name}' must be a single symbol");
-                    warn(default.place, text);
+                    warn(default.node, default.place, text);
                 }
             }
         }
@@ -60,10 +64,11 @@ impl Tree {
             if !known.kind.is_logic() {
                 let text =
                     format!("config symbol '{name}' uses {word}, but is not bool or tristate");
-                warn(select.place, text);
+                warn(select.node, select.place, text);
             } else if target.kind != Type::Unknown && !target.kind.is_logic() {
                 let target = &target.name;
                 warn(
+                    select.node,
                     select.place,
                     format!(
                         "'{target}' has wrong type. '{word}' only accept arguments of bool and \
@@ -76,20 +81,17 @@ impl Tree {
             let numeric = matches!(known.kind, Type::Int | Type::Hex);
             if !numeric {
                 let text = "range is only allowed for int or hex symbols";
-                warn(range.place, text.to_owned());
+                warn(range.node, range.place, text.to_owned());
             }
             let fit = self.fits(known.kind, range.low) && self.fits(known.kind, range.high);
             if known.kind != Type::Text && !(numeric && fit) {
-                warn(range.place, "range is invalid".to_owned());
+                warn(range.node, range.place, "range is invalid".to_owned());
             }
         }
-        // In the order of the lines, as each entry's attributes are looked at in turn.
-        found.sort_by_key(|(place, _)| *place);
-        warnings.extend(
-            found
-                .into_iter()
-                .map(|(place, text)| ParseWarning::Entry(place, text)),
-        );
+        // In the order of reading, as each entry's attributes are looked at in turn.
+        found.sort_by_key(|(node, place, _)| (*node, *place));
+        let found = found.into_iter();
+        warnings.extend(found.map(|(_, place, text)| ParseWarning::Entry(place, text)));
     }
 
     /// Whether a symbol can be a value of an int or hex; what other types take is always right.
@@ -119,24 +121,23 @@ impl Tree {
     fn check_member(&self, id: NodeId, symbol: SymbolId) -> Result<(), (Place, Problem)> {
         let node = self.node(id);
         let known = self.symbol(symbol);
-        if known.choice.is_none() || known.nodes.first() != Some(&id) {
+        if known.choice.is_none() {
             return Ok(());
         }
-        if known.kind != Type::Bool {
-            return Err((node.place, Problem::Member("must be bool")));
-        }
-        for (index, id) in known.nodes.iter().enumerate() {
-            let node = self.node(*id);
-            match &node.prompt {
-                None if index == 0 => {
-                    return Err((node.place, Problem::Member("must have a prompt")));
-                }
-                Some(prompt) if index > 0 => {
-                    let problem = Problem::Member("has a prompt outside its choice");
-                    return Err((prompt.place, problem));
-                }
-                _ => {}
+        let within = self.choice_around(node) == known.choice;
+        match &node.prompt {
+            _ if within && known.kind != Type::Bool => {
+                return Err((node.place, Problem::Member("must be bool")));
             }
+            None if within => {
+                return Err((node.place, Problem::Member("must have a prompt")));
+            }
+            // That of a `menuconfig` is not looked at.
+            Some(prompt) if !within && !node.is_menuconfig => {
+                let problem = Problem::Member("has a prompt outside its choice");
+                return Err((prompt.place, problem));
+            }
+            _ => {}
         }
         match known.defaults.first() {
             Some(default) => Err((default.place, Problem::Member("cannot have a default"))),

@@ -44,6 +44,12 @@ pub enum Problem {
         /// What stands there.
         found: String,
     },
+    /// A last line without end.
+    #[error("the file's last statement has no line end")]
+    NoNewline,
+    /// `mainmenu` after another statement.
+    #[error("`mainmenu` must be the first statement")]
+    LateMainMenu,
     /// A statement that no kernel knows.
     #[error("unknown statement `{0}`")]
     UnknownStatement(String),
@@ -84,9 +90,13 @@ pub enum Problem {
     /// A transitional symbol with more than a type and a help text.
     #[error("transitional symbol `{0}` can have a type and a help text only")]
     Transitional(String),
-    /// More than one entry with `modules`.
-    #[error("only one symbol can be the one that enables modules")]
+    /// More than one `modules` line.
+    #[error("`modules` can stand in one entry only, and once")]
     SecondModules,
+    /// Bounds of ranges that depend on each other. The kernel's own program takes this, and its
+    /// answer then depends on the order of a table inside it; no kernel's tree has it.
+    #[error("range bounds depend on each other: {}", .0.join(" -> "))]
+    RecursiveBound(Vec<String>),
     /// Symbols that depend on each other.
     #[error("recursive dependency: {}", .0.join(" -> "))]
     RecursiveDependency(Vec<String>),

@@ -34,7 +34,7 @@ const BLANK: Cell = Cell {
 };
 
 /// A tree with a configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Model {
     pub(super) tree: Tree,
     pub(super) texts: Texts,
@@ -154,7 +154,13 @@ impl Model {
     }
 
     fn compare(&self, relation: Relation, a: SymbolId, b: SymbolId) -> bool {
-        let order = match (self.number(a), self.number(b)) {
+        let is_text = |symbol| self.tree.symbol(symbol).kind == Type::Text;
+        let (left, right) = if is_text(a) && is_text(b) {
+            (None, None)
+        } else {
+            (self.number(a), self.number(b))
+        };
+        let order = match (left, right) {
             // Where one side is hex, a negative other side is a very large number.
             (Some(a), Some(b)) if a.unsigned || b.unsigned => a.bits.cmp(&b.bits),
             (Some(a), Some(b)) => a.bits.cast_signed().cmp(&b.bits.cast_signed()),
@@ -173,7 +179,7 @@ impl Model {
         relation.holds(order)
     }
 
-    /// The number that a symbol's value is in a comparison.
+    /// The number that a symbol's value is in a comparison with other than two strings.
     fn number(&self, symbol: SymbolId) -> Option<Number> {
         let text = self.texts.get(self.text(symbol));
         match self.tree.symbol(symbol).kind {
@@ -186,8 +192,7 @@ impl Model {
             }
             Type::Int => Number::whole(text, Base::Ten),
             Type::Hex => Number::whole(text, Base::Sixteen),
-            Type::Text => None,
-            Type::Unknown => Number::whole(text, Base::Any),
+            Type::Text | Type::Unknown => Number::whole(text, Base::Any),
         }
     }
 
@@ -368,7 +373,7 @@ impl Model {
         }
     }
 
-    /// The text that a default takes from a symbol: of a bool it is always `n`.
+    /// The text that a default or a bound gives: of a bool it is always `n`.
     fn default_text(&self, symbol: SymbolId) -> TextId {
         let known = self.tree.symbol(symbol);
         if known.kind.is_logic() && !known.constant {
@@ -386,22 +391,28 @@ impl Model {
 
     /// The bound that takes the place of a value beyond it.
     fn beyond(&self, id: SymbolId, text: TextId) -> Option<TextId> {
-        let base = match self.tree.symbol(id).kind {
-            Type::Int => Base::Ten,
-            Type::Hex => Base::Sixteen,
-            _ => return None,
+        let base = |kind| match kind {
+            Type::Int => Some(Base::Ten),
+            Type::Hex => Some(Base::Sixteen),
+            _ => None,
         };
+        let own = base(self.tree.symbol(id).kind)?;
         let range = self.range(id)?;
-        let leading = |text| {
+        let leading = |text, base| {
             Number::leading(self.texts.get(text), base)
                 .bits
                 .cast_signed()
         };
-        let (value, low, high) = (leading(text), self.text(range.low), self.text(range.high));
-        if value < leading(low) {
-            Some(low)
-        } else if value > leading(high) {
-            Some(high)
+        // A bound that is an int or hex symbol is read as that.
+        let bound = |end| {
+            let base = base(self.tree.symbol(end).kind).unwrap_or(own);
+            leading(self.text(end), base)
+        };
+        let value = leading(text, own);
+        if value < bound(range.low) {
+            Some(self.default_text(range.low))
+        } else if value > bound(range.high) {
+            Some(self.default_text(range.high))
         } else {
             None
         }

@@ -55,7 +55,7 @@ impl Tree {
     }
 
     /// The choice that an entry is a member of.
-    fn choice_around(&self, node: &Node) -> Option<ChoiceId> {
+    pub(super) fn choice_around(&self, node: &Node) -> Option<ChoiceId> {
         let mut around = self.node(node.parent);
         while around.kind == Kind::If {
             around = self.node(around.parent);

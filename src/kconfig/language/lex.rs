@@ -54,6 +54,30 @@ pub(super) struct Statement {
     pub(super) assignment: Option<(Assignment, String)>,
 }
 
+impl Statement {
+    /// Whether it belongs to the entry before.
+    pub(super) fn is_attribute(&self) -> bool {
+        let word = self.tokens.first().and_then(Token::keyword);
+        self.assignment.is_none()
+            && !matches!(
+                word,
+                Some(
+                    "config"
+                        | "menuconfig"
+                        | "choice"
+                        | "endchoice"
+                        | "menu"
+                        | "endmenu"
+                        | "if"
+                        | "endif"
+                        | "comment"
+                        | "source"
+                        | "mainmenu"
+                )
+            )
+    }
+}
+
 const SIGNS: [&str; 11] = ["||", "&&", "!=", "<=", ">=", "=", "<", ">", "!", "(", ")"];
 
 impl Source {
@@ -115,8 +139,12 @@ impl Source {
     ) -> Result<(), Trouble> {
         loop {
             let Some(byte) = self.rest().bytes().next() else {
-                warnings.push(ParseWarning::NoNewline(self.place()));
-                return Ok(());
+                // A remark may end the file like this, a statement may not.
+                return if statement.tokens.is_empty() {
+                    Ok(())
+                } else {
+                    Err(Problem::NoNewline.into())
+                };
             };
             match byte {
                 b'\n' => {
@@ -143,7 +171,7 @@ impl Source {
                     // A macro that expands to nothing is nothing.
                     if !text.is_empty() {
                         statement.tokens.push(Token::Word { text, plain });
-                        if first && self.assignment(statement) {
+                        if first && self.assignment(statement)? {
                             return Ok(());
                         }
                     }
@@ -242,7 +270,7 @@ impl Source {
     }
 
     /// Reads `= text` and its kin after the first word of a line.
-    fn assignment(&mut self, statement: &mut Statement) -> bool {
+    fn assignment(&mut self, statement: &mut Statement) -> Result<bool, Problem> {
         let rest = self.rest();
         let sign = rest.trim_start_matches([' ', '\t']);
         let (how, text) = if let Some(text) = sign.strip_prefix(":=") {
@@ -252,18 +280,19 @@ impl Source {
         } else if let Some(text) = sign.strip_prefix('=') {
             (Assignment::Recursive, text)
         } else {
-            return false;
+            return Ok(false);
         };
         let line = text.split('\n').next().unwrap_or_default();
         let value = line.trim_start_matches([' ', '\t']).to_owned();
         let length = rest.len() - text.len() + line.len();
         self.at += length;
-        if self.rest().starts_with('\n') {
-            self.at += 1;
-            self.line += 1;
+        if !self.rest().starts_with('\n') {
+            return Err(Problem::NoNewline);
         }
+        self.at += 1;
+        self.line += 1;
         statement.assignment = Some((how, value));
-        true
+        Ok(true)
     }
 
     fn sign(&mut self, warnings: &mut Vec<ParseWarning>, statement: &mut Statement) {
@@ -276,10 +305,12 @@ impl Source {
         }
     }
 
-    /// Reads a help text: up to the first line that is indented less than its first line.
+    /// Reads a help text: up to the first line that is indented less than its first line. A line
+    /// right behind `help` belongs to it even without indentation.
     pub(super) fn help(&mut self) -> String {
         let mut text = String::new();
         let mut indent = None;
+        let mut first_line = true;
         while !self.rest().is_empty() {
             let rest = self.rest();
             let line = rest.split('\n').next().unwrap_or_default();
@@ -288,14 +319,18 @@ impl Source {
             if content.is_empty() {
                 text.push('\n');
             } else {
-                let first = *indent.get_or_insert(width);
-                if width < first || width == 0 {
+                let first = indent.unwrap_or(width);
+                if (width < first || width == 0) && !first_line {
                     break;
                 }
-                text.extend(std::iter::repeat_n(' ', width - first));
+                if width > 0 {
+                    indent = Some(first);
+                }
+                text.extend(std::iter::repeat_n(' ', width.saturating_sub(first)));
                 text.push_str(content.trim_end());
                 text.push('\n');
             }
+            first_line = false;
             self.at += line.len() + usize::from(ended);
             self.line += u32::from(ended);
         }

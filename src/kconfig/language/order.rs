@@ -1,7 +1,10 @@
 //! The order in which values can be computed, and who must be computed again when one changes.
 
+use std::collections::HashMap;
+
+use super::error::Problem;
 use super::expr::{ExprId, SymbolId};
-use super::tree::{ChoiceId, Tree};
+use super::tree::{ChoiceId, Select, Tree, Type};
 
 /// What is computed at once: a symbol's value, or which member of a choice is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,7 +14,7 @@ pub(super) enum Unit {
 }
 
 /// The plan of all computations of a tree.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Plan {
     /// Every unit after all that it reads.
     pub(super) order: Vec<Unit>,
@@ -22,24 +25,32 @@ pub(super) struct Plan {
     symbols: usize,
     /// Units that read each other, if there are any.
     cycle: Vec<Unit>,
+    /// Whether they do so only through the bounds of ranges.
+    bounds: bool,
 }
 
 impl Tree {
-    /// Symbols that depend on each other, which no kernel's tree has.
-    pub(super) fn cycle(&self) -> Option<Vec<SymbolId>> {
+    /// Symbols that depend on each other, which no kernel's tree has, and what is wrong with that.
+    pub(super) fn cycle(&self) -> Option<(Vec<SymbolId>, Problem)> {
         let symbol = |unit: &Unit| match unit {
             Unit::Symbol(symbol) => Some(*symbol),
             Unit::Choice(_) => None,
         };
         let symbols: Vec<SymbolId> = self.plan.cycle.iter().filter_map(symbol).collect();
-        (!symbols.is_empty()).then_some(symbols)
+        let names = symbols.iter().map(|id| self.symbol(*id).name.clone());
+        let problem = if self.plan.bounds {
+            Problem::RecursiveBound(names.collect())
+        } else {
+            Problem::RecursiveDependency(names.collect())
+        };
+        (!symbols.is_empty()).then_some((symbols, problem))
     }
 }
 
 impl Plan {
     pub(super) fn of(tree: &Tree) -> Self {
         let plan = Self::reading(tree, false);
-        if plan.cycle.is_empty() {
+        if plan.cycle.is_empty() || plan.bounds {
             return plan;
         }
         // What stands beside a constant that decides is not read.
@@ -57,7 +68,33 @@ impl Plan {
         for (id, _) in tree.choices() {
             reads.push(reader.choice(id));
         }
-        let (order, cycle) = sorted(&reads);
+        // What has no entry is looked at only where something with an entry reads it.
+        let start = |unit: usize| unit >= symbols || tree.symbols[unit].is_defined();
+        let (mut order, mut cycle) = sorted(&reads, start);
+        // A bound is read, but is no dependency; nor is the symbol that enables modules.
+        let mut bounds = false;
+        if cycle.is_empty() {
+            if let Some(modules) = tree.modules {
+                for (id, symbol) in tree.symbols() {
+                    if symbol.kind == Type::Tristate && id != modules {
+                        reads[id.index()].push(modules.0);
+                    }
+                }
+            }
+            for (id, symbol) in tree
+                .symbols()
+                .filter(|(_, symbol)| !symbol.ranges.is_empty())
+            {
+                let ends = symbol
+                    .ranges
+                    .iter()
+                    .flat_map(|range| [range.low, range.high]);
+                let ends = ends.filter(|end| tree.symbol(*end).is_defined());
+                reads[id.index()].extend(ends.map(|end| end.0));
+            }
+            (order, cycle) = sorted(&reads, start);
+            bounds = !cycle.is_empty();
+        }
         let mut rank = vec![0_u32; units];
         for (place, unit) in (0_u32..).zip(&order) {
             rank[*unit as usize] = place;
@@ -80,6 +117,7 @@ impl Plan {
             readers,
             symbols,
             cycle: cycle.into_iter().map(unit).collect(),
+            bounds,
         }
     }
 
@@ -97,28 +135,33 @@ impl Plan {
     }
 }
 
-/// Sorts units so that each stands after all it reads, and finds some that read each other, if there
-/// are any.
-fn sorted(reads: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
+/// Sorts units so that each stands after all it reads, and finds some that read each other, if those
+/// that are a start reach any.
+fn sorted(reads: &[Vec<u32>], start: impl Fn(usize) -> bool) -> (Vec<u32>, Vec<u32>) {
     let mut order = Vec::with_capacity(reads.len());
     let mut cycle = Vec::new();
     let mut seen = vec![false; reads.len()];
     let mut open = vec![false; reads.len()];
     let mut stack: Vec<(u32, usize)> = Vec::new();
-    for start in 0..u32::try_from(reads.len()).expect("indices are 32 bits wide") {
-        if seen[start as usize] {
+    let (starts, others): (Vec<usize>, Vec<usize>) =
+        (0..reads.len()).partition(|unit| start(*unit));
+    let mut counts = starts.len();
+    for unit in starts.into_iter().chain(others) {
+        let counted = counts > 0;
+        counts = counts.saturating_sub(1);
+        if seen[unit] {
             continue;
         }
-        seen[start as usize] = true;
-        open[start as usize] = true;
-        stack.push((start, 0));
+        seen[unit] = true;
+        open[unit] = true;
+        stack.push((u32::try_from(unit).expect("indices are 32 bits wide"), 0));
         while let Some((unit, next)) = stack.last_mut() {
             if let Some(read) = reads[*unit as usize].get(*next) {
                 *next += 1;
                 if !std::mem::replace(&mut seen[*read as usize], true) {
                     open[*read as usize] = true;
                     stack.push((*read, 0));
-                } else if open[*read as usize] && read != unit && cycle.is_empty() {
+                } else if counted && open[*read as usize] && cycle.is_empty() {
                     let units = stack.iter().map(|(unit, _)| *unit);
                     cycle = units.skip_while(|unit| unit != read).collect();
                 }
@@ -140,11 +183,22 @@ struct Reader<'t> {
     listed: Vec<u32>,
     unit: u32,
     list: Vec<u32>,
+    /// Who selects or implies each member of a choice.
+    of_members: HashMap<SymbolId, Vec<Select>>,
 }
 
 impl<'t> Reader<'t> {
     fn new(tree: &'t Tree, shortened: bool) -> Self {
+        let mut of_members: HashMap<SymbolId, Vec<Select>> = HashMap::new();
+        for (_, symbol) in tree.symbols() {
+            for select in symbol.selects.iter().chain(&symbol.implies) {
+                if tree.symbol(select.target).choice.is_some() {
+                    of_members.entry(select.target).or_default().push(*select);
+                }
+            }
+        }
         Self {
+            of_members,
             tree,
             shortened,
             listed: vec![u32::MAX; tree.symbols.len()],
@@ -155,7 +209,10 @@ impl<'t> Reader<'t> {
 
     fn add(&mut self, symbol: SymbolId) {
         let known = &self.tree.symbols[symbol.index()];
-        if known.is_defined() && self.listed[symbol.index()] != self.unit {
+        // What is selected but has no entry still counts as depending on who selects it.
+        let counts =
+            known.is_defined() || !known.selected_by.is_empty() || !known.implied_by.is_empty();
+        if counts && self.listed[symbol.index()] != self.unit {
             self.listed[symbol.index()] = self.unit;
             self.list.push(symbol.0);
         }
@@ -180,46 +237,48 @@ impl<'t> Reader<'t> {
     }
 
     fn symbol(&mut self, id: SymbolId) -> Vec<u32> {
-        let tree = self.tree;
-        let symbol = tree.symbol(id);
-        if symbol.is_defined() {
-            self.visibility(id);
-            for entry in &symbol.direct {
-                self.expr(*entry);
-            }
-            for select in symbol.selected_by.iter().chain(&symbol.implied_by) {
-                self.add(select.by);
-                self.expr(select.condition);
-            }
-            for default in &symbol.defaults {
-                self.expr(default.condition);
-                self.expr(default.value);
-            }
-            for range in &symbol.ranges {
-                self.expr(range.condition);
-                self.add(range.low);
-                self.add(range.high);
-            }
-            if symbol.kind == super::tree::Type::Tristate
-                && let Some(modules) = tree.modules
-                && modules != id
-            {
-                self.add(modules);
-            }
-            if let Some(choice) = symbol.choice {
-                let unit = tree.symbols.len() + choice.index();
-                self.list
-                    .push(u32::try_from(unit).expect("indices are 32 bits wide"));
-            }
+        self.parts(id);
+        if let Some(choice) = self.tree.symbol(id).choice {
+            let unit = self.tree.symbols.len() + choice.index();
+            self.list
+                .push(u32::try_from(unit).expect("indices are 32 bits wide"));
         }
         self.taken()
+    }
+
+    /// All that a symbol depends on but its choice.
+    fn parts(&mut self, id: SymbolId) {
+        let tree = self.tree;
+        let symbol = tree.symbol(id);
+        // Selecting a member of a choice does nothing, but makes it depend on who does.
+        let of_member = self.of_members.get(&id).cloned().unwrap_or_default();
+        let selects = symbol.selected_by.iter().chain(&symbol.implied_by);
+        for select in selects.chain(&of_member) {
+            self.add(select.by);
+            self.expr(select.condition);
+        }
+        if !symbol.is_defined() {
+            return;
+        }
+        self.visibility(id);
+        for entry in &symbol.direct {
+            self.expr(*entry);
+        }
+        for default in &symbol.defaults {
+            self.expr(default.condition);
+            self.expr(default.value);
+        }
+        for range in &symbol.ranges {
+            self.expr(range.condition);
+        }
     }
 
     fn choice(&mut self, id: ChoiceId) -> Vec<u32> {
         let tree = self.tree;
         let choice = tree.choice(id);
+        // What a member depends on, its choice depends on.
         for member in &choice.members {
-            self.visibility(*member);
+            self.parts(*member);
         }
         for default in &choice.defaults {
             self.expr(default.condition);

@@ -22,11 +22,15 @@ impl Tree {
             open: vec![NodeId::ROOT],
             entry: None,
             including: Vec::new(),
+            statements: 0,
+            menuconfig: None,
+            after_help: false,
             warnings: Vec::new(),
         };
         let place = Place { file: 0, line: 1 };
         parser.tree.nodes.push(Node {
             kind: Kind::Menu,
+            is_menuconfig: false,
             place,
             parent: NodeId::ROOT,
             own: ExprId::ALWAYS,
@@ -49,11 +53,9 @@ impl Tree {
         if let Err((place, problem)) = tree.finish().and_then(|()| tree.check()) {
             return Err(tree.error(place, problem));
         }
-        if let Some(cycle) = tree.cycle() {
+        if let Some((cycle, problem)) = tree.cycle() {
             let place = cycle.first().and_then(|id| tree.symbol(*id).nodes.first());
             let place = tree.node(place.copied().unwrap_or(NodeId::ROOT)).place;
-            let names = cycle.iter().map(|id| tree.symbol(*id).name.clone());
-            let problem = Problem::RecursiveDependency(names.collect());
             return Err(tree.error(place, problem));
         }
         Ok(tree)
@@ -81,6 +83,12 @@ pub(super) struct Parser<'h> {
     pub(super) entry: Option<NodeId>,
     /// The files being read.
     including: Vec<String>,
+    /// How many statements have been read.
+    statements: usize,
+    /// The `menuconfig` that attributes belong to.
+    menuconfig: Option<NodeId>,
+    /// Whether the statement before was a help text.
+    after_help: bool,
     pub(super) warnings: Vec<ParseWarning>,
 }
 
@@ -154,6 +162,15 @@ impl Parser<'_> {
                 file: source.file,
                 line: statement.line,
             };
+            if !statement.is_attribute() {
+                self.end_menuconfig(place);
+            }
+            self.statements += 1;
+            let after_help = std::mem::take(&mut self.after_help);
+            if after_help && statement.assignment.is_some() {
+                self.assignment_after_help(source, &mut statement, place)
+                    .map_err(|trouble| self.error(place, trouble))?;
+            }
             if let Some(Token::Word { text, plain: true }) = statement.tokens.first()
                 && text == "source"
                 && statement.assignment.is_none()
@@ -167,6 +184,7 @@ impl Parser<'_> {
             self.statement(source, &statement, place, outer)
                 .map_err(|trouble| self.error(place, trouble))?;
         }
+        self.end_menuconfig(source.place());
         if self.open.len() > outer {
             let node = self.open.last().copied().unwrap_or(NodeId::ROOT);
             let (what, place) = (self.block(node), self.tree.node(node).place);
@@ -174,6 +192,16 @@ impl Parser<'_> {
         }
         self.entry = None;
         Ok(())
+    }
+
+    /// Looks back at a `menuconfig` once the next statement, at `place`, is no part of it.
+    fn end_menuconfig(&mut self, place: Place) {
+        if let Some(node) = self.menuconfig.take()
+            && self.tree.node(node).prompt.is_none()
+        {
+            let text = "menuconfig statement without prompt".to_owned();
+            self.warnings.push(ParseWarning::Behind(place, text));
+        }
     }
 
     pub(super) fn block(&self, node: NodeId) -> &'static str {
@@ -215,7 +243,15 @@ impl Parser<'_> {
         };
         let mut line = Line::new(rest);
         match word {
-            "config" | "menuconfig" => self.config(&mut line, place)?,
+            "config" => self.config(&mut line, place)?,
+            "menuconfig" => {
+                self.outside_choice("menuconfig")?;
+                self.config(&mut line, place)?;
+                self.menuconfig = self.entry;
+                if let Some(node) = self.entry {
+                    self.tree.nodes[node.index()].is_menuconfig = true;
+                }
+            }
             "menu" => self.menu(&mut line, place)?,
             "choice" => self.choice(place)?,
             "comment" => self.comment(&mut line, place)?,
@@ -223,13 +259,13 @@ impl Parser<'_> {
             "endif" => self.end("endif", outer)?,
             "endmenu" => self.end("endmenu", outer)?,
             "endchoice" => self.end("endchoice", outer)?,
-            "mainmenu" => self.main_menu(&mut line)?,
+            "mainmenu" => self.main_menu(&mut line, place)?,
             "help" => {
                 let node = self.attribute("help", |kind| {
                     matches!(kind, Kind::Config(_) | Kind::Choice(_))
                 })?;
                 let text = source.help();
-                self.tree.nodes[node.index()].help = Some(text);
+                self.help(node, text, source.place());
                 // The words behind `help` are no part of the line.
                 return Ok(());
             }
@@ -238,11 +274,55 @@ impl Parser<'_> {
         line.end().map_err(Trouble::Text)
     }
 
+    /// Right behind a help text the kernel's reader expands an assignment's text at once, and takes
+    /// it only where nothing is left.
+    fn assignment_after_help(
+        &mut self,
+        source: &Source,
+        statement: &mut Statement,
+        place: Place,
+    ) -> Result<(), Trouble> {
+        if let (Some((_, text)), Some(Token::Word { text: name, .. })) =
+            (&mut statement.assignment, statement.tokens.first())
+        {
+            let scene = Scene {
+                host: self.host,
+                file: &source.name,
+                place,
+            };
+            *text = self.macros.expand(scene, text)?;
+            if !text.trim_start_matches([' ', '\t']).is_empty() {
+                return Err(Problem::UnknownStatement(name.clone()).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the help text of an entry; `behind` is where the next statement stands.
+    fn help(&mut self, node: NodeId, text: String, behind: Place) {
+        let name = match self.tree.node(node).kind {
+            Kind::Config(symbol) => &self.tree.symbol(symbol).name,
+            _ => "<choice>",
+        };
+        let blank = format!("'{name}' defined with blank help text");
+        let twice = format!(
+            "'{name}' defined with more than one help text -- only the last one will be used"
+        );
+        let is_blank = text.is_empty();
+        let earlier = self.tree.nodes[node.index()].help.replace(text);
+        let found = earlier.map(|_| twice).into_iter();
+        let found = found.chain(is_blank.then_some(blank));
+        self.warnings
+            .extend(found.map(|text| ParseWarning::Behind(behind, text)));
+        self.after_help = true;
+    }
+
     /// Adds an entry to the innermost open block.
     fn add(&mut self, kind: Kind, place: Place) -> NodeId {
         let id = NodeId(u32::try_from(self.tree.nodes.len()).expect("fewer entries than bytes"));
         self.tree.nodes.push(Node {
             kind,
+            is_menuconfig: false,
             place,
             parent: self.open.last().copied().unwrap_or(NodeId::ROOT),
             own: ExprId::ALWAYS,
@@ -346,9 +426,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn main_menu(&mut self, line: &mut Line<'_>) -> Result<(), Problem> {
+    fn main_menu(&mut self, line: &mut Line<'_>, place: Place) -> Result<(), Problem> {
+        if self.statements > 1 {
+            return Err(Problem::LateMainMenu);
+        }
         self.entry = None;
-        self.tree.title = line.text()?;
+        self.tree.title = self.trimmed(line.text()?, place);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ impl TextId {
 }
 
 /// All texts that are values.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Texts {
     list: Vec<String>,
     known: HashMap<String, TextId>,

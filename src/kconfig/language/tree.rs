@@ -103,6 +103,8 @@ pub struct Prompt {
 pub struct Node {
     /// What it is.
     pub kind: Kind,
+    /// Whether it is written as `menuconfig`.
+    pub is_menuconfig: bool,
     /// Where it stands.
     pub place: Place,
     /// The entry around; the main menu is its own.
@@ -232,6 +234,7 @@ pub struct Choice {
 }
 
 /// All that the Kconfig files of a tree say.
+#[derive(Clone)]
 pub struct Tree {
     pub(super) symbols: Vec<Symbol>,
     pub(super) names: HashMap<String, SymbolId>,

@@ -5,8 +5,8 @@ use super::error::Place;
 /// A warning of the reading of Kconfig files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParseWarning {
-    /// The file's last line has no end.
-    NoNewline(Place),
+    /// Anything that shows only once the next statement is read, where that stands.
+    Behind(Place, String),
     /// A string that its line ends.
     MultiLine(Place),
     /// A character that no token has.
@@ -21,7 +21,7 @@ impl ParseWarning {
     /// Where.
     pub fn place(&self) -> Place {
         match self {
-            Self::NoNewline(place)
+            Self::Behind(place, _)
             | Self::MultiLine(place)
             | Self::Unsupported(place, _)
             | Self::Tree(place, _)
@@ -32,7 +32,7 @@ impl ParseWarning {
     /// The text after `FILE:LINE:`, as the kernel's reader puts it.
     pub fn text(&self) -> String {
         match self {
-            Self::NoNewline(_) => "warning: no new line at end of file".to_owned(),
+            Self::Behind(_, text) => format!(" warning: {text}"),
             Self::MultiLine(_) => "warning: multi-line strings not supported".to_owned(),
             Self::Unsupported(_, char) => {
                 format!("warning: ignoring unsupported character '{char}'")
