@@ -27,7 +27,7 @@ fn collateral() -> Outcome {
     made.kiln("config check made")
         .run()?
         .exits(Exit::Guard)?
-        .says("CONFIG_TINY")?;
+        .says("TINY goes from y to absent")?;
     let ran = made.kiln("config accept made").run()?.exits(0)?;
     ran.says("proposed 1 symbols in 1 rows into collateral/made.yaml")?
         .says("`collateral: {allow: collateral/made.yaml}`")?;
