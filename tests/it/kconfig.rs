@@ -38,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("kconfig::mitigations_off_is_pointed_out", mitigations_off),
         Case::new("kconfig::idle_tick_loses_callbacks", idle_tick),
         Case::new("kconfig::newer_series", newer_series),
+        Case::new("kconfig::canary_holds_over_the_older_base", canary_holds),
         Case::new("kconfig::suggested_lines_hold", truth::suggested_lines_hold),
         Case::new(
             "kconfig::no_request_is_broken_by_a_suggestion",
@@ -547,6 +548,16 @@ fn idle_tick() -> Outcome {
         let told = asked.told(symbol);
         assert!(told.contains("because of CONFIG_NO_HZ_IDLE at"), "{told}");
     }
+    Ok(())
+}
+
+/// The default workspace's canary: a newer tree, the older distribution's configuration.
+fn canary_holds() -> Outcome {
+    let world = World::canary(&linux::newer()?)?;
+    let asked = world.pipeline("canary")?;
+    let blocking: Vec<String> = asked.report.blocking().map(ToString::to_string).collect();
+    assert!(blocking.is_empty(), "{blocking:#?}");
+    assert_eq!(asked.report.met, asked.report.asked);
     Ok(())
 }
 

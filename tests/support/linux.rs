@@ -9,6 +9,7 @@ use kiln::command::{Cmd, Tool};
 use kiln::files::{self, Lock, Wait};
 
 use super::case::{Stop, fail, skip};
+use super::suites::Suites;
 
 /// The series that the distribution serves.
 pub const SERIES: &str = "6.12";
@@ -46,7 +47,7 @@ pub fn real_config(flavour: &str) -> Result<String, Stop> {
     decompressed(&package.join(config_name(SERIES, flavour)))
 }
 
-/// A series that this host's archive may serve beside [`SERIES`], with its configuration.
+/// A series that newer suites of the archive may serve beside [`SERIES`], with its configuration.
 pub struct Newer {
     /// The unpacked source tree.
     pub source: Utf8PathBuf,
@@ -54,7 +55,7 @@ pub struct Newer {
     pub config: String,
 }
 
-/// The newer series of the default workspace's canary, where this host's archive serves it.
+/// The newer series of the default workspace's canary, where the archive serves it.
 pub fn newer() -> Result<Newer, Stop> {
     let series = "7.2";
     let source = package(&format!("linux-source-{series}")).map_err(|missing| missing.stop())?;
@@ -166,10 +167,11 @@ fn fetch(name: &str, into: &Utf8Path) -> Result<(), Missing> {
     if download().is_ok() {
         return Ok(());
     }
+    if !name.ends_with(SERIES) {
+        return from_newer_suites(name, into);
+    }
     // A fresh machine has no package lists yet, or old ones.
-    if name.ends_with(SERIES)
-        && let Err(error) = Cmd::new(&apt).args(["-q", "update"]).run()
-    {
+    if let Err(error) = Cmd::new(&apt).args(["-q", "update"]).run() {
         let why = format!("apt-get cannot read its package lists: {error}");
         return Err(Missing::Here(why));
     }
@@ -178,6 +180,27 @@ fn fetch(name: &str, into: &Utf8Path) -> Result<(), Missing> {
         Err(_) => Err(Missing::Here(format!(
             "this host's archive serves no {name}"
         ))),
+    }
+}
+
+/// What the archive serves in other suites than the host's own may be gone tomorrow.
+fn from_newer_suites(name: &str, into: &Utf8Path) -> Result<(), Missing> {
+    let root = cache().join("newer-suites");
+    once(&root, |fresh| match Suites::prepare(fresh) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Missing::Here(
+            "this host's apt names no archive of its own suite".to_owned(),
+        )),
+        Err(error) => Err(Missing::Here(format!(
+            "the package lists of newer suites cannot be read: {error}"
+        ))),
+    })?;
+    if Suites::open(&root)?.download(name, into) {
+        Ok(())
+    } else {
+        Err(Missing::Here(format!(
+            "no suite of this host's archive serves {name}"
+        )))
     }
 }
 

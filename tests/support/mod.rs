@@ -15,6 +15,7 @@ pub mod oracle;
 pub mod redact;
 pub mod release;
 pub mod rust_source;
+pub mod suites;
 pub mod tar;
 pub mod tree;
 pub mod xz;

@@ -96,6 +96,11 @@ impl World {
         Self::new(&newer.source, &newer.config)
     }
 
+    /// The newer tree with the configuration of the older: what the pipeline `canary` is made of.
+    pub fn canary(newer: &Newer) -> Result<Self, Stop> {
+        Self::new(&newer.source, &linux::real_config(FLAVOUR)?)
+    }
+
     fn new(source: &Utf8Path, base: &str) -> Result<Self, Stop> {
         if kiln::command::Tool::find("pahole").is_err() {
             return Err(skip(
@@ -175,8 +180,6 @@ impl World {
     /// What comes of the pipeline of the guest kernel: its fragments over the smallest
     /// configuration, its assertions, its allow-list.
     pub fn guest(&self) -> Result<Asked<'_>, Stop> {
-        let workspace = Workspace::find(tree::repository())?;
-        let pipeline = workspace.pipeline("guest")?;
         let tiny = {
             let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
             kbuild.target("tinyconfig")?.text
@@ -186,9 +189,20 @@ impl World {
             config: base.clone(),
             remarks: Vec::new(),
         };
+        self.of_pipeline("guest", &base, &alone)
+    }
+
+    /// What comes of a pipeline of the default workspace over this world's configuration.
+    pub fn pipeline(&self, name: &str) -> Result<Asked<'_>, Stop> {
+        self.of_pipeline(name, &self.base, &self.alone)
+    }
+
+    fn of_pipeline(&self, name: &str, base: &DotConfig, alone: &Answer) -> Result<Asked<'_>, Stop> {
+        let workspace = Workspace::find(tree::repository())?;
+        let pipeline = workspace.pipeline(name)?;
         let fragments = workspace.fragments_of(&pipeline)?;
-        let inputs = self.inputs(&fragments, &assertions(&pipeline), &base, &alone)?;
-        let list = tree::repository().join("collateral/guest.yaml");
+        let inputs = self.inputs(&fragments, &assertions(&pipeline), base, alone)?;
+        let list = tree::repository().join(format!("collateral/{name}.yaml"));
         self.judged(Arc::new(inputs), &files::read_text(&list, 1 << 20)?)
     }
 
