@@ -39,6 +39,10 @@ mod case;
 #[path = "../tests/support/linux.rs"]
 mod linux;
 
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests")]
+#[path = "../tests/support/suites.rs"]
+mod suites;
+
 /// How often kiln's part is timed; the median counts.
 const ROUNDS: usize = 21;
 
