@@ -269,7 +269,12 @@ impl Report {
             format!("{} free here", bytes(self.host.free)),
         );
         match &self.guests {
-            Some((Accel::Kvm, _)) => fact(Tone::Good, "guests", "KVM works".to_owned()),
+            Some((Accel::Kvm, _)) => fact(
+                Tone::Good,
+                "guests",
+                "KVM runs the probe; a kernel that hangs under it is run by QEMU's translator"
+                    .to_owned(),
+            ),
             Some((Accel::Tcg, reason)) => {
                 let reason = reason.as_deref().unwrap_or("KVM was not tried");
                 let text = format!("slow, by QEMU's translator: {}", first_line(reason));
