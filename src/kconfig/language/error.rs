@@ -36,6 +36,12 @@ pub enum Problem {
     /// An expansion that grows beyond all use.
     #[error("expanded text is too long")]
     TextTooLong,
+    /// Variables that call each other more often than any tree needs.
+    #[error("the variables of the tree take too many expansions")]
+    TooManyExpansions,
+    /// Files that are included more often than any tree needs.
+    #[error("too many or too long files are included")]
+    TooManyFiles,
     /// A line that the grammar has no place for.
     #[error("expected {expected}, found {found}")]
     Syntax {

@@ -13,6 +13,13 @@ const DEEPEST: usize = 200;
 /// A text grown longer than this is no text that any kernel holds.
 const LONGEST: usize = 1 << 20;
 
+/// What all expansions of a tree may cost, in bytes expanded: variables that use each other twice
+/// double the work at each level, and their text may stay empty all the while.
+const DEAREST: usize = 1 << 26;
+
+/// What an expansion costs beside its text, in bytes.
+const CALL_COST: usize = 64;
+
 /// What a built-in function said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -78,6 +85,8 @@ pub(super) struct Macros {
     pub(super) probes: Vec<Probe>,
     /// The last command that was run, until a statement takes it.
     command: Option<String>,
+    /// What the expansions have cost so far.
+    spent: usize,
 }
 
 /// Where an expansion takes place.
@@ -155,6 +164,10 @@ impl Macros {
         arguments: &[String],
         depth: usize,
     ) -> Result<String, Trouble> {
+        self.spent += text.len() + CALL_COST;
+        if self.spent > DEAREST {
+            return Err(Problem::TooManyExpansions.into());
+        }
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('$') {

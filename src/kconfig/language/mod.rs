@@ -36,6 +36,8 @@ mod warning;
 mod write;
 
 #[cfg(test)]
+mod fuzz_tests;
+#[cfg(test)]
 mod language_tests;
 #[cfg(test)]
 mod trap_tests;

@@ -12,6 +12,13 @@ use super::warning::ParseWarning;
 /// Files and blocks may be nested this deep.
 const DEEPEST: usize = 64;
 
+/// What all files may hold together, in bytes, each counted as often as it is included: files that
+/// include each other twice double the work at each level.
+const LARGEST: usize = 1 << 27;
+
+/// What a file counts beside its text, in bytes.
+const FILE_COST: usize = 1 << 13;
+
 impl Tree {
     /// Reads the Kconfig file `path` and all that it includes.
     pub fn parse(host: &dyn Host, path: &str) -> Result<Self, ParseError> {
@@ -23,6 +30,7 @@ impl Tree {
             entry: None,
             including: Vec::new(),
             statements: 0,
+            taken: 0,
             menuconfig: None,
             after_help: false,
             warnings: Vec::new(),
@@ -85,6 +93,8 @@ pub(super) struct Parser<'h> {
     including: Vec<String>,
     /// How many statements have been read.
     statements: usize,
+    /// What the files have held so far.
+    taken: usize,
     /// The `menuconfig` that attributes belong to.
     menuconfig: Option<NodeId>,
     /// Whether the statement before was a help text.
@@ -129,6 +139,13 @@ impl Parser<'_> {
             }
             Err(error) => return Err(self.error(from, Trouble::Host(error))),
         };
+        self.taken = self
+            .taken
+            .saturating_add(text.len())
+            .saturating_add(FILE_COST);
+        if self.taken > LARGEST {
+            return Err(self.error(from, Problem::TooManyFiles.into()));
+        }
         if from != start {
             self.tree.files.push(path.to_owned());
         }
