@@ -16,7 +16,8 @@ use crate::ui::{Answer, Style, Tone};
 pub(super) static VERB: Verb = Verb {
     path: &["init"],
     summary: "Make a workspace with pipelines, fragments and keys to start from",
-    detail: "Writes what is embedded in kiln: the pipelines lts and canary, their configuration \
+    detail: "Writes what is embedded in kiln: the pipelines lts and canary (from kernel.org), debian and \
+             cloud (from Debian's source) and guest (what kiln's tests boot), their configuration \
              fragments, and the certificates of the people who sign kernels. DIR must be new or \
              empty; nothing that exists is touched. Put the directory under version control: it is \
              yours to change.",
@@ -177,6 +178,7 @@ impl Made {
             "git init && git add . && git commit --message 'Kernels'".to_owned(),
             "kiln doctor --for build".to_owned(),
             "kiln check".to_owned(),
+            "kiln config check debian".to_owned(),
         ]
     }
 }

@@ -343,7 +343,7 @@ fn judge(report: &CertificateReport, at: Timestamp, findings: &mut Vec<Finding>)
             format!("cannot make a signature that counts today: {why}"),
             "run `kiln keys refresh --wkd`; unpin it once no locked release needs it",
         );
-    } else if !report.signs_in_stock() {
+    } else if report.pinned && !report.signs_in_stock() {
         add(
             Severity::Warning,
             "only weak self-signatures: accepted because it is pinned, rejected by other tools"
@@ -426,6 +426,9 @@ mod tests {
         let weak = "only weak self-signatures: accepted because it is pinned, rejected by other \
                     tools";
         assert_eq!(messages(&lint), [weak, weak]);
+        // Weak is what only a pin accepts, so it is told of what is pinned.
+        let unpinned = super::lint(&keys, &[], clock::now()).unwrap();
+        assert_eq!(messages(&unpinned), ["no pipeline pins it"; 4]);
     }
 
     #[test]

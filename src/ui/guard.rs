@@ -71,7 +71,8 @@ impl Guarded<'_> {
                 let word = style.paint(tone(severity), &severity.to_string());
                 let others = if limit == 0 { "" } else { " more" };
                 out.push_str(
-                    &format_args!("{word}  {more}{others} of the kind {code}\n").to_string(),
+                    &format_args!("{word}  {more}{others} of the kind {code}{}\n", gloss(code))
+                        .to_string(),
                 );
             }
         }
@@ -152,6 +153,20 @@ impl Answer for Guarded<'_> {
             "passes": self.report.passes(),
             "report": report,
         })
+    }
+}
+
+/// What a kind is, for those that are mostly counted; the design's words alone say little to a
+/// newcomer.
+fn gloss(code: &str) -> &'static str {
+    match code {
+        "collateral" => ": changed beside the requests, because of them",
+        "drift" => ": the base alone changes so in this tree, with these tools",
+        "new-default" => ": new to the base, at their defaults",
+        "no-effect" => ": hold, but do nothing here",
+        "sibling-off" => ": gave way to a requested member of their choice",
+        "allowance-unused" => ": rows of the collateral list that allow nothing",
+        _ => "",
     }
 }
 
