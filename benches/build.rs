@@ -2,8 +2,8 @@
 //! kiln, side by side on this machine. The aim is under 3 %.
 //!
 //! ```text
-//! cargo bench --bench build                  the source of Debian's linux-source-6.12
-//! cargo bench --bench build -- DIR           an unpacked source tree
+//! cargo bench --profile dev --bench build           the source of Debian's linux-source-6.12
+//! cargo bench --profile dev --bench build -- DIR    an unpacked source tree
 //! ```
 //!
 //! Plain, kiln, kiln, plain: a machine that grows slower meanwhile favours neither. What kiln does

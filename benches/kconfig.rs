@@ -3,7 +3,7 @@
 //! what kiln does beside `make`.
 //!
 //! ```text
-//! cargo bench --bench kconfig
+//! cargo bench --profile dev --bench kconfig
 //! ```
 //!
 //! Timed for kiln: reading the base, the fragments, both answers of `olddefconfig` and the tables,

@@ -3,15 +3,15 @@
 //! time or less, and less than 200 MB of memory.
 //!
 //! ```text
-//! cargo bench --bench source                 the source of Debian's linux-source-6.12
-//! cargo bench --bench source -- DIR          keeps the prepared files in DIR for the next time
+//! cargo bench --profile dev --bench source           the source of Debian's linux-source-6.12
+//! cargo bench --profile dev --bench source -- DIR    keeps the prepared files in DIR for the next time
 //! ```
 //!
 //! The script: `curl -o F`, then `xz -cd F | gpgv --keyring K S -`, then `tar -xf F`. Script, kiln,
 //! kiln, script: a machine that grows slower meanwhile favours neither. The mirror is on the
 //! loopback interface of this machine, so what it costs to serve is in both. Nothing is removed
 //! until the end, and for five minutes after it a second run says nothing: ext4 searches long for
-//! an inode that was not freed recently. `--profile dev` uses what the tests have compiled.
+//! an inode that was not freed recently.
 
 #![allow(
     clippy::unwrap_used,

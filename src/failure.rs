@@ -156,19 +156,32 @@ impl Failure {
     }
 }
 
+/// The causes of an error, outermost first.
+fn causes<E: Error + ?Sized>(error: &E) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        causes.push(inner.to_string());
+        cause = inner.source();
+    }
+    causes
+}
+
+/// An error and its causes in one line.
+pub fn in_one_line<E: Error + ?Sized>(error: &E) -> String {
+    std::iter::once(error.to_string())
+        .chain(causes(error))
+        .collect::<Vec<String>>()
+        .join(": ")
+}
+
 impl<E: Diagnose> From<E> for Failure {
     fn from(error: E) -> Self {
-        let mut causes = Vec::new();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            causes.push(inner.to_string());
-            cause = inner.source();
-        }
         Self {
             exit: error.exit(),
             code: error.code(),
             message: error.to_string(),
-            causes,
+            causes: causes(&error),
             hints: error.hints(),
         }
     }
@@ -197,6 +210,8 @@ mod tests {
         let failure = Failure::from(Outer("x".parse::<u8>().unwrap_err()));
         assert_eq!(failure.message, "outer");
         assert_eq!(failure.causes, ["invalid digit found in string"]);
+        let error = Outer("x".parse::<u8>().unwrap_err());
+        assert_eq!(in_one_line(&error), "outer: invalid digit found in string");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::engine::{Engine, EngineError};
 use super::session::Session;
-use crate::failure::Failure;
+use crate::failure::{Failure, in_one_line};
 use crate::kbuild::make::{Kbuild, Resolved};
 use crate::kbuild::warnings::KconfigWarning;
 use crate::kconfig::language::Model;
@@ -157,7 +157,7 @@ fn by_the_tree_alone(
     (base, merged): (&str, &str),
     error: &EngineError,
 ) -> Result<Answers, Failure> {
-    let reason = chain(error);
+    let reason = in_one_line(error);
     let alone = kbuild.olddefconfig(base)?;
     Ok(Answers {
         alone,
@@ -226,18 +226,6 @@ fn differences(what: &str, ours: &Resolved, theirs: &Resolved) -> Vec<String> {
     found.extend(only(&left, &right, "kiln"));
     found.extend(only(&right, &left, "the tree"));
     found
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

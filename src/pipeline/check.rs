@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::workspace::{Loaded, Workspace, WorkspaceError};
 use crate::digest::{Fingerprint, Sha256};
-use crate::failure::{Diagnose, Failure};
+use crate::failure::{Diagnose, Failure, in_one_line};
 use crate::files::{self, FileError};
 use crate::kconfig::{Fragment, FragmentError};
 use crate::proof::lock::Lock;
@@ -172,18 +172,11 @@ impl<'a> Checker<'a> {
 
     /// A failure about a file as a whole.
     fn failure(&mut self, file: &str, line: u64, error: &(impl Diagnose + ?Sized)) {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            message.push_str(": ");
-            message.push_str(&inner.to_string());
-            cause = inner.source();
-        }
         self.checked.findings.insert(Finding {
             file: file.to_owned(),
             line,
             column: 0,
-            message,
+            message: in_one_line(error),
             hints: error.hints(),
         });
     }

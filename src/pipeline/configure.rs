@@ -26,7 +26,8 @@ use crate::spec;
 /// Largest collateral list or module list that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// A configuration that the tree resolved and the guard judged.
+/// A configuration that was resolved, by kiln's reading of the tree or the tree itself, and that the
+/// guard judged.
 #[derive(Debug)]
 pub struct Configured {
     /// What was asked, and the text that went in.

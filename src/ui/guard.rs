@@ -177,13 +177,11 @@ mod tests {
     use crate::kconfig::language::{Memory, Model, Tree};
     use crate::kconfig::{Evidence, Facts, Fragment, guard, merge};
 
-    /// A tree in which FOO needs DEP, asked for FOO.
-    fn report(resolved: &str) -> GuardReport {
-        let tree = "config FOO\n\tbool \"foo\"\n\tdepends on DEP\nconfig DEP\n\tbool \"dep\"\n";
+    /// What the guard says of a fragment over a base in a tree, where `resolved` came out.
+    fn judged(tree: &str, base: &str, fragment: &str, resolved: &str) -> GuardReport {
         let mut model = Model::new(Tree::parse(&Memory::of(tree), "Kconfig").unwrap());
-        let base = DotConfig::parse("# CONFIG_DEP is not set\n");
-        let text = "# kiln: why \"it is the point\"\nCONFIG_FOO=y\n";
-        let fragments = [Fragment::parse("f.config", text).unwrap()];
+        let base = DotConfig::parse(base);
+        let fragments = [Fragment::parse("f.config", fragment).unwrap()];
         let merged = merge(&base, &fragments, &[], "6.12".parse().unwrap()).unwrap();
         let evidence = Evidence {
             merged: &merged,
@@ -198,6 +196,16 @@ mod tests {
             today: None,
         };
         guard(&evidence, Ok(&mut model))
+    }
+
+    /// A tree in which FOO needs DEP, asked for FOO.
+    fn report(resolved: &str) -> GuardReport {
+        judged(
+            "config FOO\n\tbool \"foo\"\n\tdepends on DEP\nconfig DEP\n\tbool \"dep\"\n",
+            "# CONFIG_DEP is not set\n",
+            "# kiln: why \"it is the point\"\nCONFIG_FOO=y\n",
+            resolved,
+        )
     }
 
     #[test]
@@ -236,23 +244,8 @@ mod tests {
     fn what_a_line_costs_is_told_by_that_line() {
         let tree = "config RT\n\tbool \"rt\"\nconfig GPU\n\tbool \"gpu driver\"\n\tdepends on !RT\n\
                     config GVT\n\tbool \"gvt\"\n\tdepends on GPU\n";
-        let mut model = Model::new(Tree::parse(&Memory::of(tree), "Kconfig").unwrap());
-        let base = DotConfig::parse("CONFIG_GPU=y\nCONFIG_GVT=y\n");
-        let fragments = [Fragment::parse("f.config", "CONFIG_RT=y\n").unwrap()];
-        let merged = merge(&base, &fragments, &[], "6.12".parse().unwrap()).unwrap();
-        let evidence = Evidence {
-            merged: &merged,
-            base: &base,
-            base_alone: &base,
-            resolved: &DotConfig::parse("CONFIG_RT=y\n"),
-            remarks: &[],
-            base_remarks: &[],
-            facts: &Facts::embedded().unwrap(),
-            allowed: &[],
-            version: "6.12.117".parse().unwrap(),
-            today: None,
-        };
-        let report = guard(&evidence, Ok(&mut model));
+        let base = "CONFIG_GPU=y\nCONFIG_GVT=y\n";
+        let report = judged(tree, base, "CONFIG_RT=y\n", "CONFIG_RT=y\n");
         let guarded = Guarded {
             pipeline: "lts",
             report: &report,

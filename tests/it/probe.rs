@@ -166,12 +166,16 @@ impl Small {
         }
     }
 
-    fn ask(&self, commands: &[&str]) -> Result<(Vec<String>, Probes), Stop> {
-        let kbuild = kbuild_on(
+    fn kbuild(&self) -> Result<Kbuild, Stop> {
+        kbuild_on(
             &self.env.path("linux"),
             &self.env.path("build"),
             &self.isolation,
-        )?;
+        )
+    }
+
+    fn ask(&self, commands: &[&str]) -> Result<(Vec<String>, Probes), Stop> {
+        let kbuild = self.kbuild()?;
         let prober = Prober::new(&kbuild, Some(&self.env.path("probes.json")))?;
         let mut answers = Vec::new();
         for command in commands {
@@ -181,11 +185,7 @@ impl Small {
     }
 
     fn fails(&self, commands: &[&str]) -> Result<ProbeError, Stop> {
-        let kbuild = kbuild_on(
-            &self.env.path("linux"),
-            &self.env.path("build"),
-            &self.isolation,
-        )?;
+        let kbuild = self.kbuild()?;
         let prober = Prober::new(&kbuild, None)?;
         for command in commands {
             if let Err(error) = prober.shell(command) {
@@ -307,11 +307,7 @@ fn files_of_the_tree() -> Outcome {
     let small = Small::new()?;
     small.env.write("linux/a/Kconfig", "config A\n")?;
     small.env.write("outside", "config B\n")?;
-    let kbuild = kbuild_on(
-        &small.env.path("linux"),
-        &small.env.path("build"),
-        &small.isolation,
-    )?;
+    let kbuild = small.kbuild()?;
     let prober = Prober::new(&kbuild, None)?;
     let read = |path: &str| prober.read(path);
     assert_eq!(read("a/Kconfig")?.as_deref(), Some("config A\n"));
@@ -335,11 +331,7 @@ fn unknown_variables() -> Outcome {
         matches!(&error, ProbeError::Underived { name, .. } if name == "SECRET"),
         "{error}"
     );
-    let kbuild = kbuild_on(
-        &small.env.path("linux"),
-        &small.env.path("build"),
-        &small.isolation,
-    )?;
+    let kbuild = small.kbuild()?;
     let prober = Prober::new(&kbuild, None)?;
     assert_eq!(prober.env("NOBODY"), None);
     assert_eq!(prober.env("CC").as_deref(), Some("gcc"));

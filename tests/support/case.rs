@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -49,6 +49,27 @@ impl Stop {
         match self {
             Self::Skip(text) | Self::Fail(text) => text,
         }
+    }
+}
+
+/// Something that several cases share, or why it could not be made.
+pub type Made<T> = OnceLock<Result<T, (bool, String)>>;
+
+/// What several cases share, made by the first that asks; where that ended, all of them end so.
+pub fn made_once<T>(
+    cell: &'static Made<T>,
+    make: impl FnOnce() -> Result<T, Stop>,
+) -> Result<&'static T, Stop> {
+    let made = cell.get_or_init(|| {
+        make().map_err(|stop| match stop {
+            Stop::Skip(reason) => (true, reason),
+            Stop::Fail(text) => (false, text),
+        })
+    });
+    match made {
+        Ok(made) => Ok(made),
+        Err((true, reason)) => Err(skip(reason.clone())),
+        Err((false, text)) => Err(fail(text.clone())),
     }
 }
 

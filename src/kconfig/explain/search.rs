@@ -282,9 +282,7 @@ impl Search<'_> {
             }
         }
     }
-}
 
-impl Search<'_> {
     /// Whether there is an answer that does not take much with it.
     fn is_settled(&self) -> bool {
         self.best

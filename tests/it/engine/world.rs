@@ -7,9 +7,10 @@ use camino::Utf8PathBuf;
 use kiln::kconfig::language::{Model, Tree};
 
 use super::requests::Requests;
+use crate::support::case::{Made, made_once};
 use crate::support::kconfig_tree::{Answer, KconfigTree};
 use crate::support::oracle::Oracle;
-use crate::support::{Stop, fail, linux, skip};
+use crate::support::{Stop, fail, linux};
 
 /// Everything that is made once for a tree.
 pub struct World {
@@ -22,30 +23,10 @@ pub struct World {
     model: Model,
 }
 
-/// What keeps a world from being made, for all who ask for it.
-type Made = Result<World, (bool, String)>;
-
 /// The world of the series that the distribution serves.
 pub fn world() -> Result<&'static World, Stop> {
-    static WORLD: OnceLock<Made> = OnceLock::new();
-    shared(&WORLD, || World::new(linux::SERIES, linux::real_source()?))
-}
-
-fn shared(
-    cell: &'static OnceLock<Made>,
-    make: impl FnOnce() -> Result<World, Stop>,
-) -> Result<&'static World, Stop> {
-    let made = cell.get_or_init(|| {
-        make().map_err(|stop| match stop {
-            Stop::Skip(reason) => (true, reason),
-            Stop::Fail(text) => (false, text),
-        })
-    });
-    match made {
-        Ok(world) => Ok(world),
-        Err((true, reason)) => Err(skip(reason.clone())),
-        Err((false, text)) => Err(fail(text.clone())),
-    }
+    static WORLD: Made<World> = OnceLock::new();
+    made_once(&WORLD, || World::new(linux::SERIES, linux::real_source()?))
 }
 
 impl World {

@@ -22,6 +22,7 @@ use kiln::pipeline::workspace::Workspace;
 use kiln::sandbox::Isolation;
 use kiln::spec::Collateral;
 
+use crate::support::case::{Made, made_once};
 use crate::support::env::KILN;
 use crate::support::linux::{self, Newer};
 use crate::support::{Stop, fail, skip, tree};
@@ -72,22 +73,10 @@ pub struct Asked<'w> {
 
 /// The world of the series that the distribution serves; made once for all cases.
 pub fn world() -> Result<&'static World, Stop> {
-    static WORLD: OnceLock<Result<World, (bool, String)>> = OnceLock::new();
-    let made = WORLD.get_or_init(|| {
-        let make = || {
-            let source = linux::real_source()?;
-            World::new(source, &linux::real_config(FLAVOUR)?)
-        };
-        make().map_err(|stop| match stop {
-            Stop::Skip(reason) => (true, reason),
-            Stop::Fail(text) => (false, text),
-        })
-    });
-    match made {
-        Ok(world) => Ok(world),
-        Err((true, reason)) => Err(skip(reason.clone())),
-        Err((false, text)) => Err(fail(text.clone())),
-    }
+    static WORLD: Made<World> = OnceLock::new();
+    made_once(&WORLD, || {
+        World::new(linux::real_source()?, &linux::real_config(FLAVOUR)?)
+    })
 }
 
 impl World {
