@@ -182,11 +182,17 @@ fn format_lines(lines: &[String]) -> String {
         .collect()
 }
 
+/// The user id a reader knows the owner by: the first with a mail address, else the first.
+fn speaking_user(users: &[String]) -> &str {
+    users
+        .iter()
+        .find(|user| user.contains('@'))
+        .or(users.first())
+        .map_or("no user id", String::as_str)
+}
+
 fn certificate_text(certificate: &CertificateReport, style: Style) -> String {
-    let user = certificate
-        .users
-        .first()
-        .map_or("no user id", String::as_str);
+    let user = speaking_user(&certificate.users);
     let mut lines = vec![
         style.paint(Tone::Strong, certificate.fingerprint.as_str()),
         format!("    {user}"),
@@ -368,5 +374,18 @@ fn refused_text(refused: &Refused) -> String {
         Refused::OtherCertificate { fingerprint } => {
             format!("certificate {fingerprint}, which is not pinned")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::speaking_user;
+
+    #[test]
+    fn a_certificate_is_named_by_the_user_id_with_a_mail_address() {
+        let users = ["Ben (born 1977)", "Ben <ben@example.org>"].map(str::to_owned);
+        assert_eq!(speaking_user(&users), "Ben <ben@example.org>");
+        assert_eq!(speaking_user(&users[..1]), "Ben (born 1977)");
+        assert_eq!(speaking_user(&[]), "no user id");
     }
 }
