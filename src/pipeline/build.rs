@@ -172,7 +172,8 @@ impl Session<'_> {
         }
         let work = self.work_directory(lock)?;
         let source = self.acquire_locked(pipeline, lock)?;
-        let tree = self.unpack(&source.tarball, &work.join("source"), Select::All)?;
+        let tree =
+            self.source_tree(pipeline, &source.tarball, &work.join("source"), Select::All)?;
         let directory = work.join("build");
         let made = self
             .configure(pipeline, lock, &tree, &directory, Asked::Both)
@@ -302,7 +303,7 @@ impl Session<'_> {
     }
 
     /// Unpacks a proven tarball.
-    pub fn unpack(
+    pub(super) fn unpack(
         &self,
         tarball: &crate::source::signature::VerifiedTarball,
         destination: &Utf8Path,

@@ -11,6 +11,7 @@ use crate::files::{self, FileError};
 use crate::kconfig::{Fragment, FragmentError};
 use crate::proof::lock::Lock;
 use crate::source::keyring::Keyring;
+use crate::source::patch::Patch;
 use crate::spec::pipeline::Trim;
 use crate::spec::{Base, Channels, Collateral, Settings, Spanned, SpecErrors, nearest, yaml};
 
@@ -359,6 +360,12 @@ impl<'a> Checker<'a> {
         }
         if let Some(collateral) = &spec.config.collateral {
             self.collateral(file, &collateral.allow);
+        }
+        for patch in &spec.patches {
+            let path = self.workspace.root().join(&patch.file.value);
+            if let Err(error) = Patch::load(&path, patch.file.value.as_str(), &patch.sha256) {
+                self.failure(file, patch.file.referenced.line(), &error);
+            }
         }
         let line = spec.config.base.referenced.line();
         if let Base::File { path, sha256, .. } = &spec.config.base.value {

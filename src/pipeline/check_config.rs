@@ -16,6 +16,9 @@ use crate::proof::lock::Lock;
 use crate::source::unpack::Select;
 use crate::spec;
 
+/// Largest list of digests that is read back, in bytes.
+const MARKER_LIMIT: u64 = 1 << 20;
+
 /// The guard's answer, and what it was about.
 #[derive(Debug)]
 pub struct ConfigCheck {
@@ -150,16 +153,23 @@ impl Session<'_> {
         directory: &Utf8Path,
         (select, asked): (Select, Asked),
     ) -> Result<Configured, Failure> {
-        let tar = lock.inputs.source.tar().sha256.to_string();
-        let marker = directory.join("tar");
-        if !files::read_text(&marker, 100).is_ok_and(|text| text == tar) {
+        let tar = lock.inputs.source.tar().sha256;
+        let patches = pipeline.spec.patches.iter().map(|patch| patch.sha256);
+        let sources: Vec<String> = std::iter::once(tar)
+            .chain(patches)
+            .map(|d| d.to_string())
+            .collect();
+        let sources = sources.join("\n");
+        let marker = directory.join("sources");
+        if !files::read_text(&marker, MARKER_LIMIT).is_ok_and(|text| text == sources) {
             self.discard(directory)?;
         }
         self.discard(&directory.join("source"))?;
         files::create_dir_all(directory)?;
-        files::write(&marker, tar.as_bytes())?;
+        files::write(&marker, sources.as_bytes())?;
         let source = self.acquire_locked(pipeline, lock)?;
-        let tree = self.unpack(&source.tarball, &directory.join("source"), select)?;
+        let tree =
+            self.source_tree(pipeline, &source.tarball, &directory.join("source"), select)?;
         self.configure(pipeline, lock, &tree, &directory.join("build"), asked)
     }
 }

@@ -209,6 +209,7 @@ impl Session<'_> {
             version: proven.version,
             source: proven.source,
             source_date_epoch: proven.source_date_epoch,
+            patches: self.locked_patches(pipeline)?,
             base: proven.base,
             trim,
             fragments,
@@ -337,6 +338,9 @@ pub(super) fn differences(old: &Inputs, new: &Inputs) -> Vec<String> {
         }
         _ => note(true, "source".to_owned()),
     }
+    for what in patch_differences(&old.patches, &new.patches) {
+        note(true, what);
+    }
     note(old.base != new.base, "base config".to_owned());
     for fragment in &new.fragments {
         let known = old.fragments.iter().find(|f| f.name == fragment.name);
@@ -369,6 +373,25 @@ pub(super) fn differences(old: &Inputs, new: &Inputs) -> Vec<String> {
     );
     note(old.recipe != new.recipe, "kiln's own recipe".to_owned());
     changed
+}
+
+fn patch_differences(old: &[lock::Patch], new: &[lock::Patch]) -> Vec<String> {
+    let changed = |patch: &&lock::Patch| !old.contains(patch);
+    let gone = |patch: &&lock::Patch| new.iter().all(|new| new.file != patch.file);
+    let mut all: Vec<String> = new
+        .iter()
+        .filter(changed)
+        .map(|patch| format!("patch {}", patch.file))
+        .collect();
+    all.extend(
+        old.iter()
+            .filter(gone)
+            .map(|patch| format!("patch {} (dropped)", patch.file)),
+    );
+    if all.is_empty() && old != new {
+        all.push("order of patches".to_owned());
+    }
+    all
 }
 
 fn changed_order(old: &[String], new: &[String]) -> bool {

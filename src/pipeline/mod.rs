@@ -14,6 +14,7 @@ pub mod engine;
 pub mod explain;
 pub mod locked;
 pub mod needs;
+mod patches;
 pub mod quickstart;
 pub mod resolve;
 pub mod run;

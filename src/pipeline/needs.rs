@@ -96,6 +96,12 @@ const OWN: &[Need] = &[
         "keeps decompressing, unpacking and compiling away from the rest of the host",
     ),
     program(
+        "patch",
+        "patch",
+        BUILD,
+        "applies the patches that a pipeline names",
+    ),
+    program(
         "setpriv",
         "util-linux",
         BUILD,

@@ -131,6 +131,16 @@ pub struct Fragment {
     pub sha256: Sha256,
 }
 
+/// A change to the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// Path below the workspace.
+    pub file: String,
+    /// Digest of its bytes.
+    pub sha256: Sha256,
+}
+
 /// What is packaged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +168,9 @@ pub struct Inputs {
     /// Seconds since 1970 that the build takes for "now": the creation time of the verified
     /// signature, or the changelog date of a Debian source.
     pub source_date_epoch: i64,
+    /// Changes to the source, in the order they are applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<Patch>,
     /// The base config.
     pub base: Base,
     /// Digest of the list of modules to keep, where the pipeline trims the config.
@@ -326,6 +339,7 @@ pub(crate) mod tests {
                 checksums: false,
             },
             source_date_epoch: 1_790_347_225,
+            patches: Vec::new(),
             base: Base::Target {
                 target: "tinyconfig".to_owned(),
             },

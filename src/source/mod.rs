@@ -11,6 +11,8 @@ pub mod kernel_org;
 pub mod keyring;
 pub mod keys;
 pub mod mirror;
+pub mod patch;
+pub mod patch_text;
 mod policy;
 pub mod refresh;
 pub mod releases;

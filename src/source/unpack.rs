@@ -167,6 +167,7 @@ pub struct SourceTree {
     tar_sha256: Sha256,
     select: Select,
     files: u64,
+    patches: Vec<Sha256>,
 }
 
 impl SourceTree {
@@ -195,9 +196,24 @@ impl SourceTree {
         self.select == Select::All
     }
 
-    /// How many files and links it has.
+    /// How many files and links the tar gave it.
     pub fn files(&self) -> u64 {
         self.files
+    }
+
+    /// Digests of the patches applied since, in order.
+    pub fn patches(&self) -> &[Sha256] {
+        &self.patches
+    }
+
+    /// What of the source it is.
+    pub(in crate::source) fn select(&self) -> Select {
+        self.select
+    }
+
+    /// Takes note of a patch that was applied.
+    pub(in crate::source) fn patched(&mut self, sha256: Sha256) {
+        self.patches.push(sha256);
     }
 }
 
@@ -248,6 +264,7 @@ pub fn unpack(
             tar_sha256: tarball.sha256(),
             select,
             files: extracted.files,
+            patches: Vec::new(),
         }),
         Err(error) => {
             // What went wrong first is what is reported.

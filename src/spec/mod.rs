@@ -11,6 +11,7 @@ pub mod channels;
 mod collateral;
 mod error;
 pub mod kinds;
+pub mod patch;
 pub mod pipeline;
 pub mod shape;
 pub mod workspace;
@@ -19,6 +20,7 @@ pub mod yaml;
 pub use channels::Channels;
 pub use collateral::{Allowed, Collateral, SHAPE as COLLATERAL_SHAPE, matches};
 pub use error::{At, Problem, SpecError, SpecErrors, nearest};
+pub use patch::Patch;
 pub use pipeline::{
     Arch, AssertValue, Assertion, Base, Build, CollateralRef, Compress, Config, Keys, Launcher,
     Packages, Pipeline, Root, Source, Trim,

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::error::{Problem, SpecError, SpecErrors};
 use super::kinds;
+use super::patch::{PATCHES, Patch};
 use super::shape::{Field, Shape, check, optional, required};
 use super::yaml::{self, Spanned, at};
 use crate::digest::{Fingerprint, Sha256};
@@ -28,6 +29,9 @@ pub struct Pipeline {
     /// Whose signatures count.
     #[serde(default)]
     pub keys: Keys,
+    /// Changes to the source, in the order they are applied.
+    #[serde(default)]
+    pub patches: Vec<Patch>,
     /// How the kernel is configured.
     pub config: Config,
     /// How it is compiled.
@@ -516,6 +520,7 @@ pub static SHAPE: Shape = Shape::Table(&[
             ),
         ]),
     ),
+    optional("patches", "changes to the source, in order", PATCHES),
     required(
         "config",
         "how the kernel is configured",

@@ -3,6 +3,7 @@
 
 mod answers;
 mod edit;
+mod patched;
 mod sources;
 mod stopped;
 
@@ -25,6 +26,7 @@ pub fn cases() -> Vec<Case> {
     ];
     cases.extend(answers::cases());
     cases.extend(edit::cases());
+    cases.extend(patched::cases());
     cases.extend(sources::cases());
     cases.extend(stopped::cases());
     cases

@@ -384,6 +384,7 @@ fn locks() -> Vec<Lock> {
                 version: "6.18.40".parse().unwrap(),
                 source,
                 source_date_epoch: 1_790_347_225,
+                patches: Vec::new(),
                 base,
                 trim,
                 fragments: vec![lock::Fragment {
