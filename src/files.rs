@@ -2,6 +2,8 @@
 //!
 //! The order is always the same: write beside the final name, fsync, rename, fsync the directory.
 
+mod age;
+
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -11,6 +13,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
+
+pub use age::{size_and_time, touch};
 
 use crate::clock;
 use crate::digest::{Hasher, Sha256};

@@ -2,8 +2,12 @@
 //!
 //! Nothing enters before its verdict, and what is taken out is hashed again: a name proves nothing.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use std::time::SystemTime;
 
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+
+use crate::clock;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError, Staged};
@@ -60,6 +64,31 @@ impl Diagnose for StoreError {
         }
     }
 }
+
+/// One object as it lies there; whether its bytes are its name's is for [`Store::get`] to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its name.
+    pub sha256: Sha256,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// When it was last put in or taken out.
+    pub used: Timestamp,
+}
+
+/// What lies in a store.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The objects, by name.
+    pub objects: Vec<Object>,
+    /// Files that no run has touched for a day and that never became objects.
+    pub abandoned: Vec<Utf8PathBuf>,
+    /// What has no business there.
+    pub strange: Vec<Utf8PathBuf>,
+}
+
+/// How long a download may rest before it counts as abandoned.
+const ABANDONED: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 
 /// A directory of objects.
 #[derive(Debug, Clone)]
@@ -125,6 +154,10 @@ impl Store {
         let path = self.file(digest)?;
         let (found, _bytes) = files::hash(&path)?;
         if found == *digest {
+            // What is used stays; in a store that cannot be written nothing is collected either.
+            if let Ok(now) = SystemTime::try_from(clock::now()) {
+                let _not_ours = files::touch(&path, now);
+            }
             Ok(Some(path))
         } else {
             Err(StoreError::Damaged {
@@ -145,12 +178,63 @@ impl Store {
         Ok(path)
     }
 
+    /// Removes an object; it is no error where it is not there.
+    pub fn remove(&self, digest: &Sha256) -> Result<(), FileError> {
+        files::remove_file(&self.path(digest))
+    }
+
+    /// What lies in the store.
+    pub fn contents(&self) -> Result<Contents, FileError> {
+        let mut contents = Contents::default();
+        let objects = self.directory.join("sha256");
+        for shelf in files::list(&objects)? {
+            let shelf = objects.join(shelf);
+            if !shelf.is_dir() {
+                contents.strange.push(shelf);
+                continue;
+            }
+            for name in files::list(&shelf)? {
+                let path = shelf.join(&name);
+                match (name.parse::<Sha256>(), files::size_and_time(&path)?) {
+                    (Ok(sha256), Some((bytes, time))) if self.path(&sha256) == path => {
+                        let used = instant(time);
+                        contents.objects.push(Object {
+                            sha256,
+                            bytes,
+                            used,
+                        });
+                    }
+                    _ => contents.strange.push(path),
+                }
+            }
+        }
+        contents.objects.sort_by_key(|object| object.sha256);
+        for part in ["staging", "partial"] {
+            let part = self.directory.join(part);
+            for name in files::list(&part)? {
+                let path = part.join(name);
+                // One that vanishes meanwhile became an object.
+                if let Some((_bytes, time)) = files::size_and_time(&path)?
+                    && clock::now().duration_since(instant(time)) > ABANDONED
+                {
+                    contents.abandoned.push(path);
+                }
+            }
+        }
+        Ok(contents)
+    }
+
     /// Keeps bytes.
     pub fn put(&self, bytes: &[u8]) -> Result<Sha256, FileError> {
         let digest = Sha256::of(bytes);
         files::write(&self.path(&digest), bytes)?;
         Ok(digest)
     }
+}
+
+/// A file's time; one that no calendar has counts as new, so that nothing goes for it.
+fn instant(time: SystemTime) -> Timestamp {
+    Timestamp::try_from(time).unwrap_or_else(|_| clock::now())
 }
 
 #[cfg(test)]

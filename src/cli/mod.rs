@@ -23,6 +23,7 @@ mod run;
 mod runs;
 mod schema;
 mod shell;
+mod store;
 mod verbs;
 mod work;
 

@@ -87,6 +87,7 @@ pub const NOUNS: &[(&str, &str)] = &[
         "The pinned certificates, their state, and newer copies",
     ),
     ("runs", "What ran, how it ended, and its log"),
+    ("store", "Verified objects: what is kept, and what may go"),
 ];
 
 /// Every verb, in the order of help.
@@ -109,6 +110,9 @@ pub static VERBS: &[&Verb] = &[
     &super::runs::LIST,
     &super::runs::SHOW,
     &super::runs::LOG,
+    &super::store::LIST,
+    &super::store::VERIFY,
+    &super::store::GC,
     &super::shell::VERB,
     &super::doctor::VERB,
     &super::schema::VERB,

@@ -338,13 +338,18 @@ pub(super) const INTENT: &str = "intent.json";
 /// Name of the manifest in a run's directory.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The manifest in a run's directory, if it is that of `lock` and every package is what it says.
-fn intact(directory: &Utf8Path, lock: &Lock) -> Option<Manifest> {
+/// The manifest in a run's directory, if there is one that can be read.
+pub(super) fn manifest_in(directory: &Utf8Path) -> Option<Manifest> {
     let path = directory.join(MANIFEST);
     let text = files::read_text(&path, MANIFEST_LIMIT).ok()?;
     let envelope = Envelope::parse(path.as_str(), &text).ok()?;
     let payload = envelope.payload_of(path.as_str(), "manifest").ok()?;
-    let manifest = Manifest::parse(path.as_str(), &payload).ok()?;
+    Manifest::parse(path.as_str(), &payload).ok()
+}
+
+/// The manifest in a run's directory, if it is that of `lock` and every package is what it says.
+fn intact(directory: &Utf8Path, lock: &Lock) -> Option<Manifest> {
+    let manifest = manifest_in(directory)?;
     let whole = |package: &Package| {
         files::hash(&directory.join("packages").join(&package.file))
             .is_ok_and(|(sha256, bytes)| (sha256, bytes) == (package.sha256, package.bytes))

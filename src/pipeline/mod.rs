@@ -12,6 +12,7 @@ pub mod draft;
 pub mod embedded;
 pub mod engine;
 pub mod explain;
+pub mod garbage;
 pub mod locked;
 pub mod needs;
 mod patches;

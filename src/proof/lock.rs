@@ -188,6 +188,46 @@ pub struct Inputs {
     pub packages: Packages,
 }
 
+impl Inputs {
+    /// The objects of the store that a build of these inputs reads, each with what it is.
+    pub fn objects(&self) -> Vec<(Sha256, String)> {
+        let stem = self.version.stem();
+        let mut all = match &self.source {
+            Source::KernelOrg {
+                xz, tar, signature, ..
+            } => vec![
+                (xz.sha256, format!("{stem}.tar.xz")),
+                (tar.sha256, format!("{stem}.tar")),
+                (signature.sha256, format!("{stem}.tar.sign")),
+            ],
+            Source::Debian {
+                package,
+                version,
+                deb,
+                tar,
+            } => vec![
+                (deb.sha256, format!("{package} {version}")),
+                (tar.sha256, format!("tar of {package} {version}")),
+            ],
+        };
+        match &self.base {
+            Base::Debian {
+                package,
+                flavour,
+                version,
+                deb,
+                config,
+            } => all.extend([
+                (deb.sha256, format!("{package} {version}")),
+                (config.sha256, format!("config {flavour} of {package}")),
+            ]),
+            Base::File { path, config } => all.push((config.sha256, format!("config {path}"))),
+            Base::Target { .. } => {}
+        }
+        all
+    }
+}
+
 /// How the base config is trimmed before the fragments are merged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]

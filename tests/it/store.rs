@@ -1,5 +1,7 @@
 //! The store under bad luck: whatever happened to an object, it is never handed out as sound.
 
+mod verbs;
+
 use kiln::digest::Sha256;
 use kiln::failure::{Diagnose as _, Exit};
 use kiln::store::{Store, StoreError};
@@ -8,7 +10,7 @@ use crate::support::{Case, Env, Outcome, Stop};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
-    vec![
+    let mut cases = vec![
         Case::new("store::sound_object_comes_back", sound_object_comes_back),
         Case::new(
             "store::every_flipped_bit_is_found",
@@ -27,7 +29,9 @@ pub fn cases() -> Vec<Case> {
             "store::writers_of_one_object_agree",
             writers_of_one_object_agree,
         ),
-    ]
+    ];
+    cases.extend(verbs::cases());
+    cases
 }
 
 const OBJECT: &[u8] = b"an object of the store, long enough to cut";
