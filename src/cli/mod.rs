@@ -5,6 +5,7 @@ mod accept;
 mod app;
 mod build;
 mod check;
+mod classify;
 mod closed;
 mod completions;
 mod config;

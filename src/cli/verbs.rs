@@ -105,6 +105,7 @@ pub static VERBS: &[&Verb] = &[
     &super::resolve::VERB,
     &super::fetch::VERB,
     &super::build::VERB,
+    &super::classify::VERB,
     &super::keys::LINT,
     &super::keys::REFRESH,
     &super::runs::LIST,

@@ -10,6 +10,7 @@ pub mod identity;
 pub mod kernel_org;
 pub mod keyring;
 pub mod keys;
+pub mod live_patch;
 pub mod mirror;
 pub mod patch;
 pub mod patch_text;

@@ -4,6 +4,7 @@
 //! diffutils manual, "Detailed Description of Unified Format"). Mail headers and a commit message
 //! around the parts are passed over, as `patch` does.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::entry::{NameProblem, Select, components};
@@ -103,6 +104,19 @@ impl PatchText {
     /// Its parts, in the order of the text.
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// The lines of a part, each with its number in the text, from 1. What is not UTF-8 in them is
+    /// replaced: they are for looking, not for applying.
+    pub fn lines<'t>(&'t self, part: &Part) -> impl Iterator<Item = (usize, Cow<'t, str>)> {
+        let lines = self.bytes[part.range.clone()].split_inclusive(|byte| *byte == b'\n');
+        let text =
+            |line: &'t [u8]| String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+        lines
+            .enumerate()
+            .map(move |(at, line)| (part.line + at, text(line)))
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// The bytes of the parts that change a selected file, without the words around them.

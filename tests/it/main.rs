@@ -34,6 +34,7 @@ mod support;
 mod acquire;
 mod architecture;
 mod boot;
+mod classify;
 mod cli;
 mod command;
 mod config_check;
@@ -74,6 +75,7 @@ fn all() -> Vec<Case> {
     cases.extend(cli::cases());
     cases.extend(boot::cases());
     cases.extend(command::cases());
+    cases.extend(classify::cases());
     cases.extend(config_check::cases());
     cases.extend(debian::cases());
     cases.extend(dependencies::cases());
