@@ -21,6 +21,8 @@
 //! ```text
 //! 0  facts     kernel digest failure progress dotconfig proof/     pure: no file, process, clock
 //! 1  tools     files clock interrupt command sandbox store qemu    touch the world, know no kernels
+//! 2  node      boot/                                             what runs on a node: slots, the
+//!                                                                  boot gate
 //! 3  builder   spec/ -> source/ -> kconfig/ -> kbuild/ -> image/   one way, left to right: a room
 //!                                                                  takes only proven types from
 //!                                                                  those before it
@@ -35,6 +37,7 @@
 //! every untrusted byte is worked on in a `sandbox`. A test (`tests/it/architecture.rs`) holds this
 //! table against every `crate::` path of the sources.
 
+pub mod boot;
 pub mod cli;
 pub mod clock;
 pub mod command;

@@ -125,6 +125,42 @@ const OWN: &[Need] = &[
         TEST,
         "boots what was built",
     ),
+    file(
+        &["/usr/lib/grub/i386-pc/boot.img"],
+        "grub-pc-bin",
+        TEST,
+        "the boot loader that the boot gate is tested in, on BIOS",
+    ),
+    file(
+        &["/usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"],
+        "grub-efi-amd64-signed",
+        TEST,
+        "the boot loader that the boot gate is tested in, on EFI",
+    ),
+    file(
+        &["/usr/share/OVMF/OVMF_CODE_4M.fd"],
+        "ovmf",
+        TEST,
+        "the EFI firmware that the boot gate is tested on",
+    ),
+    program(
+        "grub-mkimage",
+        "grub-common",
+        TEST,
+        "makes the boot loader of the tests' disks",
+    ),
+    program(
+        "mke2fs",
+        "e2fsprogs",
+        TEST,
+        "makes the file systems of the tests' disks",
+    ),
+    program(
+        "mcopy",
+        "mtools",
+        TEST,
+        "fills the FAT file systems of the tests' disks",
+    ),
     program(
         "gpgv",
         "gpgv",

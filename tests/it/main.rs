@@ -44,6 +44,7 @@ mod doctor;
 mod engine;
 mod fetch;
 mod files;
+mod gate;
 mod harness;
 mod kbuild;
 mod kconfig;
@@ -83,6 +84,7 @@ fn all() -> Vec<Case> {
     cases.extend(engine::cases());
     cases.extend(fetch::cases());
     cases.extend(files::cases());
+    cases.extend(gate::cases());
     cases.extend(harness::cases());
     cases.extend(kbuild::cases());
     cases.extend(probe::cases());

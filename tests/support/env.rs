@@ -263,6 +263,11 @@ impl Running {
         text_of(&mut self.out)
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> Result<bool, Stop> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
     /// Waits until the condition holds; fails when the program ends or its deadline passes first.
     pub fn until(
         &mut self,

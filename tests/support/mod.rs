@@ -5,6 +5,7 @@ pub mod child;
 pub mod dice;
 pub mod env;
 pub mod fake_kernel;
+pub mod grub;
 pub mod guest;
 pub mod kconfig_tree;
 pub mod keys;

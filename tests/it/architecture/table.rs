@@ -3,7 +3,7 @@
 /// A room of `src/`: a file, or a directory with its files.
 pub(super) struct Room {
     pub(super) name: &'static str,
-    /// 0 facts, 1 tools, 3 rooms of the builder, 4 the pipeline, 5 the edge.
+    /// 0 facts, 1 tools, 2 rooms of the node, 3 rooms of the builder, 4 the pipeline, 5 the edge.
     pub(super) level: u8,
     /// The rooms it may import whole.
     pub(super) may: &'static [&'static str],
@@ -45,6 +45,7 @@ pub(super) const ROOMS: &[Room] = &[
     room("command", 1, &["files", "clock", "interrupt", "sandbox"]),
     room("store", 1, &["files", "clock", "interrupt"]),
     room("qemu", 1, &["files", "clock", "command", "interrupt"]),
+    room("boot", 2, &[]),
     pure("spec", 3, &[]),
     room("source", 3, &["spec"]),
     room("kconfig", 3, &["spec"]),

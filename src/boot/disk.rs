@@ -1,0 +1,340 @@
+//! The real medium: the one writer of the state files, and the slots.
+//!
+//! The state files are made once and from then on only overwritten in their place: GRUB writes to the
+//! blocks where it finds them, and a file that was replaced has others. Where they lie is kept aside
+//! when they are made, and compared before each write.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::{Advice, fadvise};
+use serde::{Deserialize, Serialize};
+
+use super::block::{self, Block, Generation, SIZE, Slot, Unsure};
+use super::error::BootError;
+use super::grub;
+use super::ioctl;
+use super::place::Place;
+use super::stage::Medium;
+use crate::digest::Sha256;
+use crate::files::{self, Lock, Wait};
+
+/// Largest state file that is looked at, in bytes; a right one has 1024.
+const STATE_LIMIT: u64 = 64 << 10;
+
+/// What a slot is filled with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// The kernel, and its digest.
+    pub kernel: (Utf8PathBuf, Sha256),
+    /// The initrd, and its digest.
+    pub initrd: (Utf8PathBuf, Sha256),
+    /// Its command line.
+    pub words: String,
+    /// What `uname -r` prints under it.
+    pub release: String,
+}
+
+impl Load {
+    /// Takes a kernel and its initrd as they are now.
+    ///
+    /// # Errors
+    /// Where a file cannot be read, is empty or is no boot image, and for words that GRUB would take
+    /// for its own.
+    pub fn of(
+        kernel: &Utf8Path,
+        initrd: &Utf8Path,
+        words: &str,
+        release: &str,
+    ) -> Result<Self, BootError> {
+        if let Some(found) = grub::not_for_grub(words) {
+            return Err(BootError::Words { found });
+        }
+        let taken = |path: &Utf8Path| -> Result<_, BootError> {
+            let (digest, _bytes) = files::hash(path)?;
+            Ok((path.to_owned(), digest))
+        };
+        Ok(Self {
+            kernel: taken(kernel)?,
+            initrd: taken(initrd)?,
+            words: words.to_owned(),
+            release: release.to_owned(),
+        })
+    }
+
+    /// The files of the slot: name, source where there is one, digest.
+    fn files(&self, slot: Slot) -> [(&'static str, Content<'_>, Sha256); 4] {
+        let entry = grub::entry(slot, &self.words);
+        let about = format!("{}\n", self.release);
+        let text = |text: String| {
+            let digest = Sha256::of(text.as_bytes());
+            (Content::Text(text), digest)
+        };
+        let ((entry, entry_digest), (about, about_digest)) = (text(entry), text(about));
+        [
+            ("vmlinuz", Content::File(&self.kernel.0), self.kernel.1),
+            ("initrd.img", Content::File(&self.initrd.0), self.initrd.1),
+            ("release", about, about_digest),
+            ("entry.cfg", entry, entry_digest),
+        ]
+    }
+}
+
+enum Content<'a> {
+    File(&'a Utf8Path),
+    Text(String),
+}
+
+/// Where a state file lay when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mooring {
+    /// The inode; `None` on FAT, which has none that lasts.
+    inode: Option<u64>,
+    /// Its first byte on the disk; `None` where the file system does not tell.
+    physical: Option<u64>,
+}
+
+/// Both of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Moorings {
+    schema: u32,
+    state: Mooring,
+    mirror: Mooring,
+}
+
+/// The gate of a node, held by one process.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    place: &'a Place,
+    _lock: Lock,
+}
+
+impl<'a> Gate<'a> {
+    /// Takes hold of the gate; a second process that tries is told who holds it.
+    ///
+    /// # Errors
+    /// Where there is no gate, or another process holds it.
+    pub fn hold(place: &'a Place, purpose: &str) -> Result<Self, BootError> {
+        let path = place.state();
+        if !path.exists() {
+            return Err(BootError::NotSetUp { path });
+        }
+        Self::lock(place, purpose)
+    }
+
+    fn lock(place: &'a Place, purpose: &str) -> Result<Self, BootError> {
+        let lock = Lock::acquire(&place.lock(), purpose, Wait::No, |_| {})?;
+        Ok(Self { place, _lock: lock })
+    }
+
+    /// Makes the state files of a node that has none, with `good` as its good slot.
+    ///
+    /// # Errors
+    /// Where there are some already.
+    pub fn create(place: &'a Place, good: Slot, generation: Generation) -> Result<Self, BootError> {
+        let gate = Self::lock(place, "boot init")?;
+        let path = place.state();
+        if path.exists() {
+            return Err(BootError::SetUp { path });
+        }
+        gate.make(&Block::stable(generation, good))?;
+        Ok(gate)
+    }
+
+    /// Writes both files anew, wherever they come to lie, and remembers where that is.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn make(&self, block: &Block) -> Result<(), BootError> {
+        let (state, mirror) = (self.place.state(), self.place.mirror());
+        files::write(&mirror, &block::mirror(block.good))?;
+        files::write(&state, &block.bytes())?;
+        self.checkpoint_directory()?;
+        let moorings = Moorings {
+            schema: 1,
+            state: mooring(&state)?,
+            mirror: mooring(&mirror)?,
+        };
+        let text = serde_json::to_vec_pretty(&moorings)
+            .map_err(|error| BootError::io("describe", &state)(error.into()))?;
+        Ok(files::write(&self.place.moorings(), &text)?)
+    }
+
+    fn checkpoint_directory(&self) -> Result<bool, BootError> {
+        let path = self.place.gate();
+        File::open(&path)
+            .and_then(|directory| ioctl::checkpoint(&directory))
+            .map_err(BootError::io("checkpoint the file system of", &path))
+    }
+
+    /// Whether the state files are where they were made.
+    ///
+    /// # Errors
+    /// Says what is different.
+    pub fn check_moorings(&self) -> Result<(), BootError> {
+        let path = self.place.moorings();
+        let state = self.place.state();
+        let moved = |path: &Utf8Path, what: String| BootError::Moved {
+            path: path.to_owned(),
+            what,
+        };
+        let text = files::read_text(&path, 4096)?;
+        let made: Moorings = serde_json::from_str(&text)
+            .map_err(|error| moved(&state, format!("`{path}` cannot be read: {error}")))?;
+        for (path, made) in [(state, made.state), (self.place.mirror(), made.mirror)] {
+            let size = std::fs::metadata(&path).map(|data| data.len());
+            if !matches!(size, Ok(size) if size == SIZE as u64) {
+                return Err(moved(&path, format!("its size is not {SIZE} bytes")));
+            }
+            let now = mooring(&path)?;
+            if now != made {
+                return Err(moved(
+                    &path,
+                    format!("it lay at {}, and lies at {}", shown(&made), shown(&now)),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The state block as it is on the disk, or why it is none.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read(&self) -> Result<Result<Block, Unsure>, BootError> {
+        Ok(Block::parse(&files::read(
+            &self.place.state(),
+            STATE_LIMIT,
+        )?))
+    }
+
+    /// Which slot the mirror calls good.
+    pub fn mirror(&self) -> Option<Slot> {
+        let bytes = files::read(&self.place.mirror(), STATE_LIMIT).ok()?;
+        block::read_mirror(&bytes)
+    }
+}
+
+fn shown(mooring: &Mooring) -> String {
+    let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    format!(
+        "inode {} byte {}",
+        number(mooring.inode),
+        number(mooring.physical)
+    )
+}
+
+fn mooring(path: &Utf8Path) -> Result<Mooring, BootError> {
+    /// `MSDOS_SUPER_MAGIC` of `linux/magic.h`.
+    const FAT: u64 = 0x4d44;
+    let file = files::open(path)?;
+    let look = BootError::io("look at", path);
+    let data = file.metadata().map_err(look)?;
+    let kind =
+        rustix::fs::fstatfs(&file).map_err(|errno| BootError::io("look at", path)(errno.into()))?;
+    let is_fat = u64::try_from(kind.f_type).is_ok_and(|kind| kind == FAT);
+    let physical = match ioctl::physical(&file) {
+        Ok(place) => place,
+        // Not every file system tells.
+        Err(error) if matches!(error.raw_os_error(), Some(95 | 25 | 22)) => None,
+        Err(error) => return Err(BootError::io("locate", path)(error)),
+    };
+    Ok(Mooring {
+        inode: (!is_fat).then(|| data.ino()),
+        physical,
+    })
+}
+
+/// Overwrites a file of `SIZE` bytes in its place, durably, and reads it back from the disk.
+fn overwrite(path: &Utf8Path, bytes: &[u8; SIZE]) -> Result<(), BootError> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(BootError::io("open", path))?;
+    file.write_all_at(bytes, 0)
+        .map_err(BootError::io("write", path))?;
+    file.sync_data().map_err(BootError::io("sync", path))?;
+    let mut found = [0; SIZE];
+    forget(&file);
+    file.read_exact_at(&mut found, 0)
+        .map_err(BootError::io("read back", path))?;
+    if found == *bytes {
+        Ok(())
+    } else {
+        let path = path.to_owned();
+        Err(BootError::NotWritten { path })
+    }
+}
+
+/// Asks the kernel to drop what it keeps of a file in memory, so that it is read from the disk. Only
+/// a request: where it is not heeded, less is proven, and nothing is wrong.
+fn forget(file: &File) {
+    let _heeded = fadvise(file, 0, None, Advice::DontNeed);
+}
+
+impl Medium for Gate<'_> {
+    type Error = BootError;
+    type Load = Load;
+
+    fn block(&mut self) -> Result<Block, BootError> {
+        self.read()?.map_err(|source| BootError::Unsure {
+            path: self.place.state(),
+            source,
+        })
+    }
+
+    fn write(&mut self, block: &Block) -> Result<(), BootError> {
+        self.check_moorings()?;
+        if self.read()? != Ok(*block) {
+            overwrite(&self.place.state(), &block.bytes())?;
+        }
+        if self.mirror() != Some(block.good) {
+            overwrite(&self.place.mirror(), &block::mirror(block.good))?;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, slot: Slot, load: &Load) -> Result<(), BootError> {
+        self.clear(slot)?;
+        let directory = self.place.slot(slot);
+        files::create_dir_all(&directory)?;
+        for (name, content, digest) in load.files(slot) {
+            let path = directory.join(name);
+            match content {
+                Content::File(from) => files::copy(from, &path, Some(&digest))?,
+                Content::Text(text) => files::write(&path, text.as_bytes())?,
+            }
+        }
+        Ok(files::sync_dir(&self.place.gate())?)
+    }
+
+    fn verify(&mut self, slot: Slot, load: &Load) -> Result<(), BootError> {
+        let directory = self.place.slot(slot);
+        for (name, _content, expected) in load.files(slot) {
+            let path = directory.join(name);
+            let mut file = files::open(&path)?;
+            forget(&file);
+            let (found, _bytes) = files::hash_open(&mut file, &path)?;
+            if found != expected {
+                return Err(BootError::Damaged {
+                    path,
+                    expected,
+                    found,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, slot: Slot) -> Result<(), BootError> {
+        Ok(files::remove_dir_all(&self.place.slot(slot))?)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), BootError> {
+        self.checkpoint_directory().map(drop)
+    }
+}

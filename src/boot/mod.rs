@@ -1,0 +1,13 @@
+//! How a kernel gets onto a node and back off again: slots, counted attempts, the gate.
+
+pub mod block;
+pub mod disk;
+pub mod error;
+pub mod grub;
+mod ioctl;
+pub mod place;
+pub mod preflight;
+pub mod stage;
+pub mod state;
+#[cfg(test)]
+mod state_tests;
