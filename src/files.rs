@@ -6,7 +6,7 @@ mod age;
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -324,6 +324,28 @@ pub fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), FileError> {
         .write_all(bytes)
         .map_err(FileError::io("write", path))?;
     staged.commit(path)
+}
+
+/// Writes a file that nobody else may read, mode 0600, whole; one that is there is never replaced.
+/// Directories that are missing are made, with mode 0700.
+pub fn write_secret(path: &Utf8Path, bytes: &[u8]) -> Result<(), FileError> {
+    let directory = parent(path);
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(FileError::io("create directory", directory))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".kiln-")
+        .permissions(std::fs::Permissions::from_mode(0o600))
+        .tempfile_in(directory)
+        .map_err(FileError::io("create a file in", directory))?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(FileError::io("write", path))?;
+    file.persist_noclobber(path)
+        .map_err(|error| FileError::io("rename to", path)(error.error))?;
+    sync_dir(directory)
 }
 
 /// A file being written under a temporary name: it appears under its final name whole, or never.

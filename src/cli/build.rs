@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
-use super::verbs::{BUILDING, Example, Verb, WITH_ANNOTATIONS};
+use super::verbs::{Example, SIGNED_BUILDING, Verb, WITH_ANNOTATIONS};
 use super::work::Work;
 use crate::failure::{Exit, Failure};
 use crate::kconfig::GuardReport;
 use crate::pipeline::build::{Built, MANIFEST, Options};
+use crate::pipeline::statements::Signed;
 use crate::ui::{Answer, Judged, Style, Table, Tone};
 
 pub(super) static VERB: Verb = Verb {
@@ -21,10 +22,11 @@ pub(super) static VERB: Verb = Verb {
     detail: "Builds from the lock (and resolves one where there is none). The guard stops the build \
              before anything is compiled; after packaging it reads the configuration inside the \
              finished image package once more. The same inputs are not built twice. A stopped build \
-             goes on where it was; its packages are then marked as not publishable.",
+             goes on where it was; its packages are then marked as not publishable. The manifest is \
+             signed by every signer of `kiln.yaml` whose key counts as builder.",
     writes: true,
     formats: WITH_ANNOTATIONS,
-    exits: BUILDING,
+    exits: SIGNED_BUILDING,
     examples: &[
         Example {
             line: "kiln build lts",
@@ -59,6 +61,10 @@ struct Arguments {
     /// Keep the object tree afterwards
     #[arg(long)]
     keep: bool,
+
+    /// Leave the manifest unsigned although `kiln.yaml` names signers
+    #[arg(long)]
+    unsigned: bool,
 }
 
 fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
@@ -69,6 +75,7 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
         locked: arguments.locked,
         again: arguments.again,
         keep: arguments.keep,
+        unsigned: arguments.unsigned,
     };
     let prefix = work.prefix();
     let annotated = Cell::new(None);
@@ -119,7 +126,11 @@ impl Answer for Report<'_> {
         } else {
             ""
         };
-        let _always = writeln!(text, "  {manifest}\n  the manifest is unsigned{modules}");
+        let signed = match &built.signed {
+            Signed::By(names) => format!("signed by {}", names.join(", ")),
+            Signed::Nobody(reason) => format!("the manifest is unsigned: {reason}"),
+        };
+        let _always = writeln!(text, "  {manifest}\n  {signed}{modules}");
         let mark = style.paint(Tone::Warn, "not publishable");
         for doubt in &built.doubts {
             let _always = writeln!(text, "  {mark}: {doubt}");
@@ -140,6 +151,10 @@ impl Answer for Report<'_> {
             "input_digest": built.manifest.lock.input_digest,
             "unsigned_modules": built.manifest.unsigned_modules,
             "unsigned_image": built.manifest.unsigned_image,
+            "signed_by": match &built.signed {
+                Signed::By(names) => names.clone(),
+                Signed::Nobody(_) => Vec::new(),
+            },
             "doubts": built.doubts,
         })
     }

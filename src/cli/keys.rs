@@ -5,6 +5,7 @@ use clap::{Args, Command};
 use serde_json::{Value, json};
 
 use super::context::Context;
+use super::holders::Holders;
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::clock;
@@ -23,10 +24,12 @@ const LIMIT: u64 = 4 << 20;
 
 pub(super) static LINT: Verb = Verb {
     path: &["keys", "lint"],
-    summary: "Show the state of every certificate in keys/",
-    detail: "For each key: whether its signatures count today under a stock OpenPGP policy, and \
+    summary: "Show the state of every certificate and key in keys/, and of the signers",
+    detail: "For each certificate's key: whether its signatures count today under a stock OpenPGP policy, and \
              under kiln's, which accepts SHA-1 in self-signatures of a pinned primary key and \
-             nowhere else. Fails where a pin has no readable file.",
+             nowhere else. For each key of roles.yaml: whose it is and whether it counts today. For \
+             each signer of kiln.yaml: whether it can sign here, and as whom. Fails where a pin has \
+             no readable file, and where others can read a private key.",
     writes: false,
     formats: TEXT_AND_JSON,
     exits: &[],
@@ -108,7 +111,8 @@ fn pins(workspace: &Workspace) -> Result<Vec<Fingerprint>, Failure> {
 fn lint(context: &Context) -> Result<Exit, Failure> {
     let workspace = context.workspace()?;
     let lint = keys::lint(&workspace.keys(), &pins(&workspace)?, clock::now())?;
-    let has_errors = lint.has_errors();
+    let holders = Holders::look(&workspace)?;
+    let has_errors = lint.has_errors() || holders.has_errors();
     let report = LintReport {
         shown: lint
             .findings
@@ -116,13 +120,14 @@ fn lint(context: &Context) -> Result<Exit, Failure> {
             .map(|finding| workspace.shown(&finding.path))
             .collect(),
         lint,
+        holders,
     };
     context.answer(&report)?;
     if has_errors {
         return Err(Failure {
             exit: Exit::Usage,
             code: "keys-invalid",
-            message: "some certificates cannot be used".to_owned(),
+            message: "some certificates or signers cannot be used".to_owned(),
             causes: Vec::new(),
             hints: Vec::new(),
         });
@@ -134,6 +139,7 @@ struct LintReport {
     lint: Lint,
     /// Path of each finding's file as it is shown.
     shown: Vec<String>,
+    holders: Holders,
 }
 
 impl Answer for LintReport {
@@ -142,6 +148,7 @@ impl Answer for LintReport {
         for certificate in &self.lint.certificates {
             out.push_str(&certificate_text(certificate, style));
         }
+        out.push_str(&self.holders.text(style));
         for (finding, path) in self.lint.findings.iter().zip(&self.shown) {
             let (tone, word) = match finding.severity {
                 Severity::Error => (Tone::Bad, "error:"),
@@ -171,6 +178,8 @@ impl Answer for LintReport {
             "schema": "kiln.keys-lint/1",
             "certificates": self.lint.certificates,
             "findings": self.lint.findings,
+            "keys": self.holders.keys_json(),
+            "signers": self.holders.signers_json(),
         })
     }
 }

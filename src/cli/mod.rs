@@ -15,6 +15,7 @@ mod doctor;
 mod explain;
 mod fetch;
 mod fragment;
+mod holders;
 mod init;
 mod keys;
 mod man;
@@ -26,6 +27,7 @@ mod schema;
 mod shell;
 mod store;
 mod verbs;
+mod verify;
 mod work;
 
 pub use app::command;

@@ -8,7 +8,7 @@ use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::failure::{Exit, Failure};
 use crate::spec::shape::schema;
-use crate::spec::{COLLATERAL_SHAPE, channels, pipeline, workspace};
+use crate::spec::{COLLATERAL_SHAPE, channels, pipeline, roles, workspace};
 use crate::ui::{Answer, Style};
 
 pub(super) static VERB: Verb = Verb {
@@ -51,6 +51,8 @@ enum Of {
     Workspace,
     /// collateral/NAME.yaml
     Collateral,
+    /// keys/roles.yaml
+    Roles,
     /// pipelines/NAME.lock.json
     Lock,
     /// The payload of a build's manifest
@@ -66,6 +68,7 @@ impl Of {
             Self::Channels => Ok(schema("kiln channels", &channels::SHAPE)),
             Self::Workspace => Ok(schema("kiln workspace settings", &workspace::SHAPE)),
             Self::Collateral => Ok(schema("kiln collateral list", &COLLATERAL_SHAPE)),
+            Self::Roles => Ok(schema("kiln roles", &roles::SHAPE)),
             Self::Lock => serde_json::from_str(include_str!("schema/lock.json")),
             Self::Manifest => serde_json::from_str(include_str!("schema/manifest.json")),
         }

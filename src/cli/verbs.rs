@@ -66,6 +66,19 @@ pub(super) const BUILDING: &[Exit] = &[
     Exit::NoSpace,
 ];
 
+/// The same where what was built is signed.
+pub(super) const SIGNED_BUILDING: &[Exit] = &[
+    Exit::NotVerified,
+    Exit::Guard,
+    Exit::Build,
+    Exit::MissingTools,
+    Exit::Network,
+    Exit::NotPublished,
+    Exit::Locked,
+    Exit::StatementRejected,
+    Exit::NoSpace,
+];
+
 /// Both formats.
 pub(super) const TEXT_AND_JSON: &[Format] = &[Format::Text, Format::Json];
 
@@ -84,7 +97,7 @@ pub const NOUNS: &[(&str, &str)] = &[
     ("fragment", "Fragments out of what exists"),
     (
         "keys",
-        "The pinned certificates, their state, and newer copies",
+        "The pinned certificates, and the keys that sign statements",
     ),
     ("runs", "What ran, how it ended, and its log"),
     ("store", "Verified objects: what is kept, and what may go"),
@@ -106,8 +119,12 @@ pub static VERBS: &[&Verb] = &[
     &super::fetch::VERB,
     &super::build::VERB,
     &super::classify::VERB,
+    &super::verify::VERB,
     &super::keys::LINT,
     &super::keys::REFRESH,
+    &super::holders::NEW,
+    &super::holders::ROTATE,
+    &super::holders::REVOKE,
     &super::runs::LIST,
     &super::runs::SHOW,
     &super::runs::LOG,

@@ -10,6 +10,8 @@ use super::configure::Configured;
 use super::resolve;
 use super::run::{self, Run};
 use super::session::Session;
+use super::sign::Signing;
+use super::statements::{self, Signed};
 use super::workspace::Loaded;
 use crate::command::Tool;
 use crate::failure::{Diagnose as _, Exit, Failure};
@@ -44,6 +46,8 @@ pub struct Options {
     pub again: bool,
     /// Keep the object tree afterwards.
     pub keep: bool,
+    /// Leave the manifest unsigned although signers are configured.
+    pub unsigned: bool,
 }
 
 /// A finished build.
@@ -59,6 +63,8 @@ pub struct Built {
     pub doubts: Vec<String>,
     /// How long compiling and packaging took, where the run's record says it.
     pub compiled_in: Option<Duration>,
+    /// Who signed the manifest and counts today, or why nobody did.
+    pub signed: Signed,
 }
 
 impl Built {
@@ -79,9 +85,11 @@ impl Session<'_> {
     ) -> Result<Built, Failure> {
         let purpose = format!("build {}", pipeline.name());
         let _exclusive = self.exclusive(pipeline.name(), &purpose, Wait::UpTo(PATIENCE))?;
+        // Before anything is compiled: a key that cannot sign is better known now.
+        let signing = statements::signing(self.workspace, options.unsigned)?;
         let lock = self.current_lock(pipeline, options)?;
         if !options.again
-            && let Some(built) = self.built_before(&lock)?
+            && let Some(built) = self.built_before(&lock, &signing)?
         {
             return Ok(built);
         }
@@ -92,9 +100,9 @@ impl Session<'_> {
             self.progress,
         )?;
         run.building(lock.input_digest, &lock.release().to_string())?;
-        let result = self
-            .listening(&run)
-            .stages(pipeline, &lock, &run, options, judged);
+        let result =
+            self.listening(&run)
+                .stages(pipeline, &lock, &run, (options, &signing), judged);
         run.end(&result)?;
         result
     }
@@ -133,16 +141,23 @@ impl Session<'_> {
 
     /// The build of the same inputs with the same toolchain, where its files are still what its
     /// manifest says. The manifest is written last, so a run that has one is whole, however it
-    /// ended.
-    fn built_before(&self, lock: &Lock) -> Result<Option<Built>, Failure> {
+    /// ended. Where this build would be signed, that one must be, by a key that counts: what was
+    /// read back is never signed.
+    fn built_before(&self, lock: &Lock, signing: &Signing) -> Result<Option<Built>, Failure> {
         let (past, _unreadable) = run::list(&self.workspace.runs())?;
         let same = past.into_iter().rev().filter(|past| {
             past.record.verb == "build" && past.record.input_digest == Some(lock.input_digest)
         });
         for past in same {
-            let Some(manifest) = intact(&past.directory, lock) else {
+            let Some((manifest, envelope)) = intact(&past.directory, lock) else {
                 continue;
             };
+            let signed = statements::signed(self.workspace, &envelope, signing)?;
+            if matches!(signed, Signed::Nobody(_)) && !signing.is_empty() {
+                self.progress
+                    .note("the same inputs were built before, but not signed by a key that counts");
+                continue;
+            }
             if manifest.toolchain == toolchain()? {
                 let compiled_in = past.record.took(COMPILE);
                 return Ok(Some(Built {
@@ -151,6 +166,7 @@ impl Session<'_> {
                     reused: true,
                     doubts: past.record.doubts,
                     compiled_in,
+                    signed,
                 }));
             }
         }
@@ -162,7 +178,7 @@ impl Session<'_> {
         pipeline: &Loaded,
         lock: &Lock,
         run: &Run<'_>,
-        options: Options,
+        (options, signing): (Options, &Signing),
         judged: &dyn Fn(&GuardReport),
     ) -> Result<Built, Failure> {
         run.doubt("build root `host`: the host's own tools, not a pinned root");
@@ -188,7 +204,7 @@ impl Session<'_> {
         for doubt in checked.doubts() {
             run.doubt(doubt.to_string());
         }
-        let built = finish(lock, &guarded, &checked, run)?;
+        let built = finish(lock, &guarded, &checked, run, signing)?;
         if !options.keep {
             self.discard(&work)?;
         }
@@ -338,23 +354,26 @@ pub(super) const INTENT: &str = "intent.json";
 /// Name of the manifest in a run's directory.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The manifest in a run's directory, if there is one that can be read.
-pub(super) fn manifest_in(directory: &Utf8Path) -> Option<Manifest> {
+/// The manifest in a run's directory, if there is one that can be read, and its envelope. Not
+/// verified: whoever may write there may have written it.
+pub(super) fn manifest_in(directory: &Utf8Path) -> Option<(Manifest, Envelope)> {
     let path = directory.join(MANIFEST);
     let text = files::read_text(&path, MANIFEST_LIMIT).ok()?;
     let envelope = Envelope::parse(path.as_str(), &text).ok()?;
     let payload = envelope.payload_of(path.as_str(), "manifest").ok()?;
-    Manifest::parse(path.as_str(), &payload).ok()
+    let manifest = Manifest::parse(path.as_str(), &payload).ok()?;
+    Some((manifest, envelope))
 }
 
 /// The manifest in a run's directory, if it is that of `lock` and every package is what it says.
-fn intact(directory: &Utf8Path, lock: &Lock) -> Option<Manifest> {
-    let manifest = manifest_in(directory)?;
+fn intact(directory: &Utf8Path, lock: &Lock) -> Option<(Manifest, Envelope)> {
+    let (manifest, envelope) = manifest_in(directory)?;
     let whole = |package: &Package| {
         files::hash(&directory.join("packages").join(&package.file))
             .is_ok_and(|(sha256, bytes)| (sha256, bytes) == (package.sha256, package.bytes))
     };
-    (manifest.lock == *lock && manifest.packages.iter().all(whole)).then_some(manifest)
+    let same = manifest.lock == *lock && manifest.packages.iter().all(whole);
+    same.then_some((manifest, envelope))
 }
 
 /// Versions of the host's programs that decide the bytes.
@@ -411,6 +430,7 @@ fn finish(
     guarded: &GuardedConfig,
     checked: &CheckedPackages,
     run: &Run<'_>,
+    signing: &Signing,
 ) -> Result<Built, Failure> {
     let directory = run.directory().to_owned();
     let mut packages = Vec::new();
@@ -441,8 +461,10 @@ fn finish(
         unsigned_modules: checked.modules().signed < checked.modules().count,
         unsigned_image: !checked.secure_boot_signed(),
     };
-    let envelope = Envelope::unsigned("manifest", &manifest.to_payload()?);
-    files::write(&directory.join(MANIFEST), &envelope.to_bytes()?)?;
+    let signed = statements::write_manifest(&directory.join(MANIFEST), &manifest, signing)?;
+    if let Signed::Nobody(reason) = &signed {
+        run.doubt(format!("the manifest is unsigned: {reason}"));
+    }
     let doubts = run.doubts();
     Ok(Built {
         manifest,
@@ -450,5 +472,6 @@ fn finish(
         reused: false,
         doubts,
         compiled_in: run.took(COMPILE),
+        signed,
     })
 }

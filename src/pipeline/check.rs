@@ -13,7 +13,9 @@ use crate::proof::lock::Lock;
 use crate::source::keyring::Keyring;
 use crate::source::patch::Patch;
 use crate::spec::pipeline::Trim;
-use crate::spec::{Base, Channels, Collateral, Settings, Spanned, SpecErrors, nearest, yaml};
+use crate::spec::{
+    Base, Channels, Collateral, Settings, Spanned, SpecErrors, nearest, roles, yaml,
+};
 
 /// Largest file that is read, in bytes: locks are the longest.
 const LIMIT: u64 = 4 << 20;
@@ -63,6 +65,7 @@ enum Kind {
     Fragment,
     Certificate,
     Collateral,
+    Roles,
 }
 
 impl Kind {
@@ -76,6 +79,7 @@ impl Kind {
             (_, _, Some("asc")) => Some(Self::Certificate),
             (_, _, Some("config")) => Some(Self::Fragment),
             ("collateral", _, Some("yaml")) => Some(Self::Collateral),
+            ("keys", roles::FILE, _) => Some(Self::Roles),
             (_, _, Some("yaml")) => Some(Self::Pipeline),
             (_, _, Some("json")) if name.ends_with(".lock.json") => Some(Self::Lock),
             _ => None,
@@ -249,6 +253,7 @@ impl<'a> Checker<'a> {
         match kind {
             Kind::Settings => self.parsed(Settings::parse(&shown, &text)),
             Kind::Collateral => self.parsed(Collateral::parse(&shown, &text)),
+            Kind::Roles => self.parsed(roles::parse(&shown, &text)),
             Kind::Channels => {
                 if let Some(channels) = self.kept(Channels::parse(&shown, &text)) {
                     self.channels = Some((shown, channels));

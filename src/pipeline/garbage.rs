@@ -87,7 +87,7 @@ impl Session<'_> {
         locks.extend(
             past.iter()
                 .filter_map(|run| manifest_in(&run.directory))
-                .map(|manifest| manifest.lock),
+                .map(|(manifest, _envelope)| manifest.lock),
         );
         Ok(locks)
     }

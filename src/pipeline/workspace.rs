@@ -5,7 +5,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
 use crate::kconfig::{Fragment, FragmentError};
-use crate::spec::{Pipeline, Settings, SpecErrors, nearest};
+use crate::proof::roles::Roles;
+use crate::spec::{Pipeline, Settings, SpecErrors, nearest, roles};
 
 /// Largest file of a workspace that a person writes, in bytes.
 const TEXT_LIMIT: u64 = 1 << 20;
@@ -204,6 +205,21 @@ impl Workspace {
     /// Where the pinned certificates are.
     pub fn keys(&self) -> Utf8PathBuf {
         self.root.join("keys")
+    }
+
+    /// Where it is written who may sign what.
+    pub fn roles_path(&self) -> Utf8PathBuf {
+        self.keys().join(roles::FILE)
+    }
+
+    /// Who may sign what; nobody where there is no such file.
+    pub fn roles(&self) -> Result<Roles, WorkspaceError> {
+        let path = self.roles_path();
+        if path.symlink_metadata().is_err() {
+            return Ok(Roles::default());
+        }
+        let text = files::read_text(&path, TEXT_LIMIT)?;
+        Ok(roles::parse(&self.shown(&path), &text)?)
     }
 
     /// Where fragments are.

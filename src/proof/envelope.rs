@@ -3,6 +3,8 @@
 //! The signature is over the bytes of the payload and its type, so a document cannot be replayed
 //! as one of another type. Without a signature it is only a container, and says so.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::civil::Date;
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::canonical::{self, CanonicalError};
 use super::key::{PublicKey, SIGNATURE_BYTES};
-use super::roles::{Role, Roles, Unfit};
+use super::roles::{Holder, Role, Roles, Unfit};
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit};
 
@@ -113,7 +115,10 @@ impl Diagnose for EnvelopeError {
             Self::TooMany { .. } => "envelope-signatures",
             Self::Unsigned { .. } => "unsigned",
             Self::Bad { .. } => "signature-bad",
-            Self::Unfit { .. } => "signer-unfit",
+            Self::Unfit { unfit, .. } => match unfit.as_slice() {
+                [first, rest @ ..] if rest.iter().all(|u| u.code() == first.code()) => first.code(),
+                _ => "signer-unfit",
+            },
         }
     }
 
@@ -143,7 +148,7 @@ impl Diagnose for EnvelopeError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     payload: Vec<u8>,
-    signers: Vec<String>,
+    signers: Vec<Holder>,
     unfit: Vec<Unfit>,
 }
 
@@ -153,9 +158,15 @@ impl Signed {
         &self.payload
     }
 
-    /// Who signed, and may; at least one.
-    pub fn signers(&self) -> &[String] {
+    /// The keys that signed, and may; at least one. Two of one name are one holder who changes
+    /// keys.
+    pub fn signers(&self) -> &[Holder] {
         &self.signers
+    }
+
+    /// Who signed, and may: each name once.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.signers.iter().map(|h| h.name.clone()).collect()
     }
 
     /// The signatures beside that do not count, and why.
@@ -165,8 +176,13 @@ impl Signed {
 }
 
 /// The payload type of a kind of statement: `manifest` gives `application/vnd.kiln.manifest.v1+json`.
+/// Provenance is an in-toto statement, whose type others fixed
+/// (<https://github.com/in-toto/attestation/blob/main/spec/v1/envelope.md>).
 pub fn payload_type(kind: &str) -> String {
-    format!("application/vnd.kiln.{kind}.v1+json")
+    match kind {
+        "provenance" => "application/vnd.in-toto+json".to_owned(),
+        kind => format!("application/vnd.kiln.{kind}.v1+json"),
+    }
 }
 
 impl Envelope {
@@ -226,8 +242,8 @@ impl Envelope {
                 return Err(EnvelopeError::Bad { name, holder });
             }
             match roles.judge(&signature.keyid, role, today) {
-                Ok(holder) if signers.contains(&holder.name) => {}
-                Ok(holder) => signers.push(holder.name.clone()),
+                Ok(holder) if signers.contains(holder) => {}
+                Ok(holder) => signers.push(holder.clone()),
                 Err(why) => unfit.push(why),
             }
         }
@@ -367,8 +383,8 @@ mod tests {
             |envelope: &Envelope, role| envelope.open("m", "manifest", role, &roles(), TODAY);
         let signed = open(&signed_by(&[1]), Role::Builder).unwrap();
         assert_eq!(
-            (signed.payload(), signed.signers()),
-            (&b"{}"[..], &["key-1".to_owned()][..])
+            (signed.payload(), signed.names()),
+            (&b"{}"[..], BTreeSet::from(["key-1".to_owned()]))
         );
         let error = open(&signed_by(&[1]), Role::Approver).unwrap_err();
         assert_eq!(
@@ -380,6 +396,10 @@ mod tests {
         assert_eq!(signed.unfit().len(), 2);
         assert_eq!(
             open(&signed_by(&[9]), Role::Builder).unwrap_err().code(),
+            "signer-unknown"
+        );
+        assert_eq!(
+            open(&signed_by(&[9, 2]), Role::Builder).unwrap_err().code(),
             "signer-unfit"
         );
         assert_eq!(
@@ -420,6 +440,32 @@ mod tests {
                 bytes[at].is_ascii_whitespace() || open(text).is_err(),
                 "byte {at}: {text}"
             );
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever a file holds, there is an answer; and none that a signature did not cover.
+        #[test]
+        fn no_text_panics(
+            at in 0usize..400,
+            cut in 0usize..40,
+            put in "[a-zA-Z0-9+/={}\\[\\],:\" \\n]{0,12}",
+        ) {
+            let good = String::from_utf8(signed_by(&[1, 2]).to_bytes().unwrap()).unwrap();
+            let start = at.min(good.len());
+            let cut = (start + cut).min(good.len());
+            let text = format!("{}{put}{}", &good[..start], &good[cut..]);
+            if let Ok(envelope) = Envelope::parse("m", &text)
+                && let Ok(signed) = envelope.open("m", "manifest", Role::Builder, &roles(), TODAY)
+            {
+                proptest::prop_assert_eq!(signed.payload(), b"{}");
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let text = String::from_utf8_lossy(&bytes);
+            let _result = Envelope::parse("m", &text);
         }
     }
 }

@@ -10,8 +10,10 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+use serde::{Deserialize, Serialize};
 
 use crate::digest::Sha256;
+use crate::kernel::serde_as_text;
 
 /// What PKCS #8 puts before the 32 bytes of an ed25519 key (RFC 8410, section 7).
 const PKCS8_HEAD: [u8; 16] = [
@@ -78,6 +80,8 @@ impl fmt::Display for PublicKey {
         f.write_str(&STANDARD.encode(self.0.as_bytes()))
     }
 }
+
+serde_as_text!(PublicKey);
 
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

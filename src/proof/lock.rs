@@ -278,17 +278,22 @@ impl Lock {
     pub fn parse(name: &str, text: &str) -> Result<Self, LockError> {
         canonical::check_schema(name, text.as_bytes(), SCHEMA)?;
         let lock: Self = canonical::from_pretty(name, text)?;
-        let found = digest(&lock.inputs)?;
-        if found != lock.input_digest {
-            let (name, written) = (name.to_owned(), lock.input_digest);
-            return Err(LockError::Edited {
-                name,
-                line: lock.inputs.line,
-                written,
-                found,
-            });
-        }
+        lock.check(name)?;
         Ok(lock)
+    }
+
+    /// Whether the input digest is that of the inputs; `name` is for messages.
+    pub fn check(&self, name: &str) -> Result<(), LockError> {
+        let found = digest(&self.inputs)?;
+        if found == self.input_digest {
+            return Ok(());
+        }
+        Err(LockError::Edited {
+            name: name.to_owned(),
+            line: self.inputs.line.clone(),
+            written: self.input_digest,
+            found,
+        })
     }
 
     /// The text that is committed.

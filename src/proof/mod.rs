@@ -5,6 +5,7 @@
 
 pub mod canonical;
 pub mod envelope;
+pub mod evidence;
 pub mod key;
 pub mod lock;
 pub mod manifest;

@@ -142,6 +142,19 @@ pub enum Unfit {
     },
 }
 
+impl Unfit {
+    /// A stable, kebab-case word for machines.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "signer-unknown",
+            Self::Role { .. } => "signer-role",
+            Self::Early { .. } => "signer-early",
+            Self::Expired { .. } => "signer-expired",
+            Self::Revoked { .. } => "signer-revoked",
+        }
+    }
+}
+
 /// All keys of a workspace or a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roles {

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use super::collateral::{Allowed, Collateral, SHAPE};
+use super::edit;
 use super::error::SpecErrors;
 use super::shape::check;
-use super::yaml::{self, Node, Value};
+use super::yaml;
 
 /// Widest line that is written.
 const WIDTH: usize = 100;
@@ -60,10 +61,11 @@ pub fn append(file: &str, text: Option<&str>, rows: &[Proposed]) -> Result<Strin
     };
     let root = yaml::parse(file, text)?;
     check(file, &root, &SHAPE)?;
-    let (head, indent) = open_end(text, &root).ok_or_else(|| AppendError::Form {
+    let form = || AppendError::Form {
         file: file.to_owned(),
-        line: allow(&root).map_or(1, |node| node.at.line),
-    })?;
+        line: edit::entry(&root, "allow").map_or(1, |entry| entry.value.at.line),
+    };
+    let (head, indent) = edit::open_end(text, &root, "allow").ok_or_else(form)?;
     let whole = |why| format!("{head}{}", written(rows, indent, why));
     // Read back with a reason in place: only the missing reasons may be what is wrong with it.
     let before = Collateral::parse(file, text)?.allow;
@@ -76,58 +78,13 @@ pub fn append(file: &str, text: Option<&str>, rows: &[Proposed]) -> Result<Strin
     if kept || !complete {
         return Ok(whole("\"\""));
     }
-    Err(AppendError::Form {
-        file: file.to_owned(),
-        line: allow(&root).map_or(1, |node| node.at.line),
-    })
+    Err(form())
 }
 
 fn same(a: &Allowed, b: &Allowed) -> bool {
     let symbols =
         |row: &Allowed| -> Vec<String> { row.symbols.iter().map(|s| s.value.clone()).collect() };
     symbols(a) == symbols(b) && a.cause.value == b.cause.value && a.why == b.why
-}
-
-fn allow(root: &Node) -> Option<&Node> {
-    let Value::Map(entries) = &root.value else {
-        return None;
-    };
-    let entry = entries.iter().find(|entry| entry.key == "allow")?;
-    Some(&entry.value)
-}
-
-/// The text that rows can follow, and how far they are moved to the right.
-fn open_end(text: &str, root: &Node) -> Option<(String, usize)> {
-    let Value::Map(entries) = &root.value else {
-        return None;
-    };
-    let last = entries.last().filter(|entry| entry.key == "allow")?;
-    let Value::List(rows) = &last.value.value else {
-        return None;
-    };
-    let mut head = text.to_owned();
-    if !head.ends_with('\n') {
-        head.push('\n');
-    }
-    let Some(row) = rows.first() else {
-        // `allow: []`, perhaps with a comment after it.
-        let at = usize::try_from(last.at.line).ok()?.checked_sub(1)?;
-        let lines: Vec<&str> = head.split_inclusive('\n').collect();
-        let line = lines.get(at)?;
-        let rest = line.strip_prefix("allow:")?.trim_start();
-        let comment = rest.strip_prefix("[]")?.trim();
-        let blank = if comment.is_empty() { "" } else { " " };
-        let line = format!("allow:{blank}{comment}\n");
-        let before = lines[..at].concat();
-        let after = lines[at + 1..].concat();
-        return Some((format!("{before}{line}{after}"), 2));
-    };
-    let line = usize::try_from(row.at.line).ok()?.checked_sub(1)?;
-    let line = text.lines().nth(line)?;
-    let indent = line.len() - line.trim_start().len();
-    line.trim_start()
-        .starts_with("- ")
-        .then_some((head, indent))
 }
 
 /// The rows as text; `why` as YAML.

@@ -37,6 +37,10 @@ mirrors:
   releases: file:///srv/releases.json
 store: /srv/store
 jobs: 8
+signers:
+  - file: ~/.config/kiln/keys/ci.pem
+  - command: {run: [/usr/bin/sign, --slot, 9c], key: PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=}
+  - gpg-agent: 647F28654894E3BD457199BE38DBBDC86092693E
 ";
 
 const COLLATERAL: &str = "kiln: 1
@@ -399,7 +403,27 @@ fn settings() {
             (
                 "jobs: 8",
                 "hooks: {}",
-                "f.yaml:6:1: unknown key `hooks`; known here: kiln, mirrors, store, jobs",
+                "f.yaml:6:1: unknown key `hooks`; known here: kiln, mirrors, store, jobs, signers",
+            ),
+            (
+                "- file:",
+                "- files:",
+                "f.yaml:8:5: signers.0: unknown key `files`; did you mean `file`?",
+            ),
+            (
+                "run: [/usr/bin/sign, --slot, 9c]",
+                "run: /usr/bin/sign",
+                "f.yaml:9:20: signers.1.command.run: expected a list, such as [a, b], found `/usr/bin/sign`",
+            ),
+            (
+                ", key: PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=",
+                "",
+                "f.yaml:9:14: signers.1.command: missing key `key` (the public key of what it signs with)",
+            ),
+            (
+                "gpg-agent: 647F28654894E3BD457199BE38DBBDC86092693E",
+                "gpg-agent: 6092693E",
+                "f.yaml:10:16: signers.2.gpg-agent: expected a full fingerprint of 40 or 64 hexadecimal digits without blanks (a key id can be forged), found the number `6092693E`",
             ),
             (
                 "kiln: 1\n",

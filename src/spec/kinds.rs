@@ -3,6 +3,7 @@
 use super::shape::Kind;
 use crate::digest::{Fingerprint, Sha256};
 use crate::kernel::{Line, Series};
+use crate::proof::key::PublicKey;
 
 /// A pipeline's name.
 pub static LINE: Kind = Kind {
@@ -141,6 +142,40 @@ pub static MIRROR: Kind = Kind {
     },
 };
 
+/// Who holds a key that signs statements.
+pub static HOLDER: Kind = Kind {
+    expected: "a holder's name: up to 40 lower-case letters, digits, `.` and `-`, a letter or digit first",
+    pattern: "^[a-z0-9][a-z0-9.-]{0,39}$",
+    accepts: |text| {
+        text.len() <= 40
+            && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-'))
+    },
+};
+
+/// A public key that statements are verified with.
+pub static PUBLIC_KEY: Kind = Kind {
+    expected: "an ed25519 public key: the base64 of its 32 bytes, 44 letters",
+    pattern: "^[A-Za-z0-9+/]{43}=$",
+    accepts: |text| text.parse::<PublicKey>().is_ok(),
+};
+
+/// A day.
+pub static DAY: Kind = Kind {
+    expected: "a day such as 2027-03-01",
+    pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    accepts: |text| super::roles::day(text).is_some(),
+};
+
+/// A word of a command line.
+pub static ARGUMENT: Kind = Kind {
+    expected: "a word of a command line",
+    pattern: "^[^\\u0000-\\u001f]+$",
+    accepts: |text| !text.is_empty() && !text.chars().any(char::is_control),
+};
+
 /// A length of time.
 pub static DURATION: Kind = Kind {
     expected: "a length of time such as 90m, 24h or 7d",
@@ -161,7 +196,7 @@ mod tests {
 
     #[test]
     fn each_kind_takes_the_good_and_refuses_the_bad() {
-        let cases: [(&Kind, &[&str], &[&str]); 12] = [
+        let cases: [(&Kind, &[&str], &[&str]); 16] = [
             (&LINE, &["lts", "a"], &["Lts", "", "abcdefghijklm", "a-b"]),
             (&SERIES, &["6.18", "6.10"], &["6", "6.18.1", "six"]),
             (
@@ -202,6 +237,18 @@ mod tests {
             ),
             (&DURATION, &["90m", "24h", "7d"], &["24", "h", "0h", "1w"]),
             (&PERCENT, &["5%", "100%"], &["0%", "101%", "5"]),
+            (&HOLDER, &["ci", "0.a-b"], &["", "-a", "A", "a b", "a/b"]),
+            (
+                &PUBLIC_KEY,
+                &["PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw="],
+                &["", "PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw", "AAAA"],
+            ),
+            (
+                &DAY,
+                &["2028-02-29"],
+                &["2027-02-29", "2027-1-1", "2027-01-01T00:00", "soon"],
+            ),
+            (&ARGUMENT, &["--key=a b"], &["", "a\nb"]),
         ];
         for (kind, good, bad) in cases {
             for text in good {

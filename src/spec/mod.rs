@@ -1,4 +1,4 @@
-//! The files that people write: pipelines, channels, `kiln.yaml`, collateral lists.
+//! The files that people write: pipelines, channels, `kiln.yaml`, collateral lists, roles.
 //!
 //! Each file format is one table of keys ([`shape::Shape`]). The table checks a file, finding every
 //! error in it at once and naming the place and the nearest known word; it is also the source of
@@ -9,11 +9,14 @@ pub mod accept;
 mod bad_input;
 pub mod channels;
 mod collateral;
+mod edit;
 mod error;
 pub mod kinds;
 pub mod patch;
 pub mod pipeline;
+pub mod roles;
 pub mod shape;
+mod signers;
 pub mod workspace;
 pub mod yaml;
 
@@ -25,5 +28,6 @@ pub use pipeline::{
     Arch, AssertValue, Assertion, Base, Build, CollateralRef, Compress, Config, Keys, Launcher,
     Packages, Pipeline, Root, Source, Trim,
 };
+pub use signers::Signer;
 pub use workspace::{MirrorSettings, Settings};
 pub use yaml::{Spanned, from_str};

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::error::SpecErrors;
 use super::kinds;
 use super::shape::{Field, Shape, check, optional, required};
+use super::signers::{self, Signer};
 use super::yaml::{self, Spanned};
 
 /// The settings of a workspace. Paths start at the workspace's directory.
@@ -22,6 +23,9 @@ pub struct Settings {
     pub store: Option<Spanned<Utf8PathBuf>>,
     /// How many compilers run at once; one for each processor where it is not set.
     pub jobs: Option<u64>,
+    /// What signs statements; none leaves them unsigned.
+    #[serde(default)]
+    pub signers: Vec<Spanned<Signer>>,
 }
 
 /// Where kernel.org's files are fetched from. What is not set comes from kernel.org.
@@ -79,6 +83,11 @@ pub static SHAPE: Shape = Shape::Table(&[
         "jobs",
         "how many compilers run at once; one for each processor where it is not set",
         Shape::Number(1, 4096),
+    ),
+    optional(
+        "signers",
+        "what signs statements, such as a build's manifest; none leaves them unsigned",
+        signers::SHAPE,
     ),
 ]);
 

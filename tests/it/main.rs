@@ -57,6 +57,7 @@ mod releases;
 mod robust;
 mod sandbox;
 mod signature;
+mod statements;
 mod store;
 mod tour;
 mod unpack;
@@ -96,6 +97,7 @@ fn all() -> Vec<Case> {
     cases.extend(robust::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
+    cases.extend(statements::cases());
     cases.extend(store::cases());
     cases.extend(tour::cases());
     cases.extend(words::cases());

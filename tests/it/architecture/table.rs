@@ -98,6 +98,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["src/cli/"]),
     ("duct", &["src/command/"]),
     ("ed25519_dalek", &["src/proof/key.rs"]),
+    ("getrandom", &["src/pipeline/holders.rs"]),
     ("indicatif", &["src/ui/"]),
     ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
     (
