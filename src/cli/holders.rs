@@ -246,8 +246,9 @@ impl Answer for Report<'_> {
             None => (Tone::Good, "added"),
             Some(_) => (Tone::Warn, "revoked"),
         };
+        let counts = holder.revoked.as_ref().map_or("counts ", |_| "");
         let mut text = format!(
-            "{} key {id} of {} ({}) in {file}\n  {}\n",
+            "{} key {id} of {} ({}) in {file}\n  {counts}{}\n",
             style.paint(tone, did),
             holder.name,
             holder.role,
@@ -261,7 +262,7 @@ impl Answer for Report<'_> {
         }
         for old in ending {
             let id = shown_id(&old.key.id());
-            let _infallible = writeln!(text, "  its key {id} {}", days(old));
+            let _infallible = writeln!(text, "  its key {id} counts {}", days(old));
         }
         text.push_str("\nnext:\n");
         for line in self.next() {
@@ -288,12 +289,12 @@ impl Answer for Report<'_> {
     }
 }
 
-/// The days on which a key counts, for people.
+/// The days on which a key counts, or when and why it was taken back, for people.
 fn days(holder: &Holder) -> String {
     match (&holder.revoked, holder.until) {
-        (Some(revoked), _) => format!("revoked on {}: {}", revoked.on, revoked.reason),
-        (None, None) => format!("counts from {} on", holder.from),
-        (None, Some(until)) => format!("counts from {} until {until}", holder.from),
+        (Some(revoked), _) => format!("on {}: {}", revoked.on, revoked.reason),
+        (None, None) => format!("from {} on", holder.from),
+        (None, Some(until)) => format!("from {} until {until}", holder.from),
     }
 }
 

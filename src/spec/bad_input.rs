@@ -423,7 +423,7 @@ fn settings() {
             (
                 "gpg-agent: 647F28654894E3BD457199BE38DBBDC86092693E",
                 "gpg-agent: 6092693E",
-                "f.yaml:10:16: signers.2.gpg-agent: expected a full fingerprint of 40 or 64 hexadecimal digits without blanks (a key id can be forged), found the number `6092693E`",
+                "f.yaml:10:16: signers.2.gpg-agent: expected a full fingerprint of 40 or 64 hexadecimal digits without blanks (a key id can be forged), found `6092693E`",
             ),
             (
                 "kiln: 1\n",
