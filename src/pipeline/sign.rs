@@ -99,8 +99,8 @@ pub enum SignError {
         name: String,
         /// What came.
         found: &'static str,
-        /// The key that `kiln.yaml` gives for it.
-        key: PublicKey,
+        /// The public key that `kiln.yaml` gives for it.
+        key: String,
     },
     /// A signer whose signature would be worth nothing.
     #[error("the signer `{name}` would sign for nothing: {why}")]
@@ -203,7 +203,7 @@ impl Ready {
         let wrong = |found| SignError::Answer {
             name: self.name.clone(),
             found,
-            key: self.key,
+            key: self.key.to_string(),
         };
         let signature: [u8; SIGNATURE_BYTES] = match answer.try_into() {
             Ok(raw) => raw,

@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 use crate::clock;
 use crate::failure::Failure;
 use crate::files;
-use crate::proof::envelope::Envelope;
+use crate::proof::envelope::{Envelope, EnvelopeError};
 use crate::proof::manifest::Manifest;
 use crate::proof::roles::Role;
 
@@ -64,8 +64,7 @@ pub(super) fn signed(
     );
     Ok(match opened {
         Ok(signed) => Signed::By(signed.names().into_iter().collect()),
-        Err(error) if signing.is_empty() && !envelope.is_signed() => {
-            let _unsigned = error;
+        Err(EnvelopeError::Unsigned { .. }) if signing.is_empty() => {
             Signed::Nobody(signing.idle.join("; "))
         }
         Err(error) => Signed::Nobody(error.to_string()),

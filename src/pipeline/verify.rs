@@ -81,7 +81,7 @@ pub enum VerifyError {
         name: String,
         /// Why.
         #[source]
-        source: LockError,
+        source: Box<LockError>,
     },
     /// Its release is not that of its lock.
     #[error("`{name}` is of the release `{found}`, its lock of `{expected}`")]
@@ -215,7 +215,7 @@ fn manifest(name: &str, payload: &[u8]) -> Result<Manifest, VerifyError> {
     let lock = &manifest.lock;
     lock.check(&name()).map_err(|source| VerifyError::Lock {
         name: name(),
-        source,
+        source: Box::new(source),
     })?;
     if manifest.release != lock.release() {
         return Err(VerifyError::Release {

@@ -6,6 +6,7 @@ mod signers;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use jiff::ToSpan as _;
 use jiff::civil::Date;
@@ -47,9 +48,10 @@ fn roles(env: &Env, rows: &[(&str, &str, u8, &str)]) -> Result<(), Stop> {
             ", from: 2026-01-01".to_owned()
         };
         let public = key(*seed).public();
-        text.push_str(&format!(
-            "  - {{role: {role}, name: {name}, key: {public}{from}{rest}}}\n"
-        ));
+        let _infallible = writeln!(
+            text,
+            "  - {{role: {role}, name: {name}, key: {public}{from}{rest}}}"
+        );
     }
     env.write("keys/roles.yaml", text).map(drop)
 }

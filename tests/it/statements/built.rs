@@ -1,5 +1,6 @@
 //! What `kiln build` signs.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use camino::Utf8Path;
@@ -25,7 +26,7 @@ fn sign_with(made: &MadeUp, seeds: &[u8]) -> Outcome {
         let path = made.env.root().join(format!("home/{seed}.pem"));
         std::fs::write(&path, key(*seed).to_pem())?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        text.push_str(&format!("  - file: ~/{seed}.pem\n"));
+        let _infallible = writeln!(text, "  - file: ~/{seed}.pem");
     }
     made.env.write("kiln.yaml", text).map(drop)
 }

@@ -224,11 +224,11 @@ fn itself() -> Outcome {
     let mut other = manifest()?;
     other.lock.build += 1;
     let mut edited = manifest()?;
-    edited.lock.inputs.root = "elsewhere".to_owned();
+    "elsewhere".clone_into(&mut edited.lock.inputs.root);
     let mut outside = manifest()?;
-    outside.packages[0].file = "../../keys/roles.yaml".to_owned();
+    "../../keys/roles.yaml".clone_into(&mut outside.packages[0].file);
     let mut hidden = manifest()?;
-    hidden.packages[0].file = ".x.deb".to_owned();
+    ".x.deb".clone_into(&mut hidden.packages[0].file);
     for (bad, code) in [
         (other, "manifest-release"),
         (edited, "lock-edited"),
