@@ -175,6 +175,25 @@ pub fn in_one_line<E: Error + ?Sized>(error: &E) -> String {
         .join(": ")
 }
 
+/// The candidate that looks most like `word`, if one is near enough to have been meant.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&lower, &candidate.to_ascii_lowercase());
+            (distance, candidate)
+        })
+        .filter(|(distance, candidate)| {
+            // About one slip in three letters; a shared beginning counts as meant too.
+            let longest = candidate.chars().count().max(word.chars().count());
+            *distance * 3 <= longest.max(3)
+                || (lower.len() >= 3 && candidate.to_ascii_lowercase().starts_with(&lower))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
 impl<E: Diagnose> From<E> for Failure {
     fn from(error: E) -> Self {
         Self {
@@ -219,5 +238,15 @@ mod tests {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
         assert!(codes.is_sorted());
         assert_eq!(codes.last(), Some(&143));
+    }
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let known = ["fragments", "assert", "base", "trim"];
+        assert_eq!(nearest("fragmnts", known), Some("fragments".to_owned()));
+        assert_eq!(nearest("Base", known), Some("base".to_owned()));
+        assert_eq!(nearest("frag", known), Some("fragments".to_owned()));
+        assert_eq!(nearest("kernel", known), None);
+        assert_eq!(nearest("", known), None);
     }
 }

@@ -28,7 +28,7 @@ pub(super) static CHECK: Verb = Verb {
              the locked source and base, and the fragments as they are now; no lock is written for \
              them, so trying a line costs nothing. The report, the merged and the resolved config \
              and the changes against the base alone are kept as files.",
-    writes: false,
+    writes: true,
     formats: WITH_ANNOTATIONS,
     exits: BUILDING,
     examples: &[

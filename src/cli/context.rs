@@ -1,6 +1,6 @@
 //! What every verb is given: the global flags, the way to answer, and the way to report progress.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use super::closed;
 use crate::failure::{Exit, Failure};
 use crate::pipeline::workspace::Workspace;
 use crate::progress::Progress;
+use crate::sandbox::Isolation;
 use crate::ui::progress::{Level, Reporter};
 use crate::ui::{Answer, Form, Judged, Style, printable};
 
@@ -119,6 +120,7 @@ pub struct Context {
     err: Style,
     reporter: Arc<Reporter>,
     document: RefCell<Option<Value>>,
+    isolation: Cell<Option<&'static str>>,
 }
 
 impl Context {
@@ -161,6 +163,7 @@ impl Context {
             err,
             reporter: Arc::new(Reporter::new(level, err, io::stderr().is_terminal())),
             document: RefCell::new(None),
+            isolation: Cell::new(None),
         })
     }
 
@@ -180,6 +183,14 @@ impl Context {
     /// Fails where there is none, or its `kiln.yaml` is wrong.
     pub fn workspace(&self) -> Result<Workspace, Failure> {
         Ok(Workspace::find(&self.start)?)
+    }
+
+    /// What foreign bytes are worked on in, for the answer as JSON: `bubblewrap`, or `none` where no
+    /// sandbox can be had.
+    pub(super) fn works_in(&self, isolation: &Isolation) {
+        let isolated = isolation.is_isolated();
+        self.isolation
+            .set(Some(if isolated { "bubblewrap" } else { "none" }));
     }
 
     /// Where progress is reported.
@@ -229,7 +240,11 @@ impl Context {
                 write_out(&printable(&answer.text(self.out)))
             }
             Format::Json => {
-                *self.document.borrow_mut() = Some(answer.json());
+                let mut document = answer.json();
+                if let Some(isolation) = self.isolation.get() {
+                    document["isolation"] = isolation.into();
+                }
+                *self.document.borrow_mut() = Some(document);
                 Ok(())
             }
             // What these carry are findings, and those are written by `annotate`.

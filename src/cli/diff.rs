@@ -20,7 +20,7 @@ pub(super) static VERB: Verb = Verb {
     detail: "Each is a pipeline (as its files are now, on its locked source), a lock's file or the \
              manifest of a build. A pipeline and a lock are configured by the kernel's own \
              `olddefconfig`; a build's configuration is read where its run kept it.",
-    writes: false,
+    writes: true,
     formats: TEXT_AND_JSON,
     exits: BUILDING,
     examples: &[

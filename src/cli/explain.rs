@@ -19,7 +19,7 @@ pub(super) static VERB: Verb = Verb {
              and what it selects, and what would change if it were set otherwise. Where a line \
              alone would not hold, the lines that make it hold are searched and tried. Nothing is \
              changed.",
-    writes: false,
+    writes: true,
     formats: TEXT_AND_JSON,
     exits: BUILDING,
     examples: &[

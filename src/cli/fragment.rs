@@ -24,7 +24,7 @@ pub(super) static FROM: Verb = Verb {
              prints a line for each option that a person can set. The lines are tried before they \
              are printed: what they cannot bring is told on stderr. Give each line its `why` before \
              you ship it.",
-    writes: false,
+    writes: true,
     formats: TEXT_AND_JSON,
     exits: &[
         Exit::NotVerified,

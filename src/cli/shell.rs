@@ -15,7 +15,7 @@ pub(super) static VERB: Verb = Verb {
     detail: "The same sandbox, paths, variables and user that the build has: the source read-only in \
              /build/src, the configured object tree in /build/out/tree. What is done there is kept \
              apart from builds.",
-    writes: false,
+    writes: true,
     formats: &[Format::Text],
     exits: super::verbs::BUILDING,
     examples: &[Example {

@@ -25,7 +25,8 @@ impl Work {
     /// The workspace around the start directory.
     pub(super) fn open(context: &Context) -> Result<Self, Failure> {
         let workspace = context.workspace()?;
-        let mirrors = mirrors(&workspace)?;
+        let mut mirrors = mirrors(&workspace)?;
+        mirrors.offline = context.offline();
         Ok(Self { workspace, mirrors })
     }
 
@@ -78,6 +79,10 @@ impl Work {
             progress,
         };
         session.empty_trash();
+        context.works_in(&session.isolation);
+        if let Some(doubt) = session.isolation_doubt() {
+            progress.warning(doubt);
+        }
         Ok(session)
     }
 }

@@ -8,8 +8,10 @@
 mod cmd;
 mod error;
 mod process;
+mod proxy;
 mod tool;
 
 pub use cmd::{Cmd, quoted};
 pub use error::CommandError;
+pub use proxy::proxies;
 pub use tool::{SEARCH_PATH, Tool};

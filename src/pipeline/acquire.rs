@@ -13,7 +13,7 @@ use crate::files;
 use crate::kernel::Version;
 use crate::proof::lock::{self, Inputs, Lock};
 use crate::sandbox::Isolation;
-use crate::source::debian::{Debian, LockedSource};
+use crate::source::debian::{Debian, DebianError, LockedSource};
 use crate::source::kernel_org::{AcquireError, Acquired, KernelOrg, LockedRelease, archive_path};
 use crate::source::keyring::Keyring;
 use crate::source::mirror::Mirrors;
@@ -43,7 +43,6 @@ impl Session<'_> {
     pub fn acquire_locked(&self, pipeline: &Loaded, lock: &Lock) -> Result<Acquisition, Failure> {
         let inputs = &lock.inputs;
         check_source(pipeline, inputs)?;
-        self.refuse_offline(pipeline, &inputs.source)?;
         match &inputs.source {
             lock::Source::KernelOrg { .. } => {
                 let locked = LockedRelease::of(&inputs.source);
@@ -52,7 +51,8 @@ impl Session<'_> {
                 })
             }
             lock::Source::Debian { package, .. } => {
-                self.debian_source(package, locked_source(inputs))
+                self.refuse_offline(pipeline, &inputs.source)?;
+                self.debian_source(pipeline, package, locked_source(inputs))
             }
         }
     }
@@ -68,7 +68,7 @@ impl Session<'_> {
             (spec::Source::Debian { package }, _) => {
                 let known = self.known_debian_source(package)?;
                 let locked = known.as_ref().and_then(locked_source);
-                self.debian_source(package, locked)
+                self.debian_source(pipeline, package, locked)
             }
             (spec::Source::KernelOrg {} | spec::Source::Dir(_), Some(version)) => {
                 let wanted = archive_path(version);
@@ -110,7 +110,7 @@ impl Session<'_> {
         let keys = self.keys(pipeline)?;
         self.with_kernel_org(pipeline, &keys, |kernel_org| {
             let acquired = kernel_org.acquire(&lock.inputs.version, Some(locked))?;
-            Ok(kernel_org.export(&acquired, None, directory)?)
+            kernel_org.export(&acquired, None, directory)
         })
     }
 
@@ -131,8 +131,7 @@ impl Session<'_> {
         let progress = self.progress;
         progress.started("fetch", format!("{} and its signature", version.stem()));
         let keys = self.keys(pipeline)?;
-        let acquired: Acquired =
-            self.with_kernel_org(pipeline, &keys, |kernel_org| Ok(acquire(kernel_org)?))?;
+        let acquired: Acquired = self.with_kernel_org(pipeline, &keys, acquire)?;
         if let Some(resigned) = &acquired.resigned {
             progress.warning(format!(
                 "{resigned}; `kiln resolve {}` takes it into the lock",
@@ -169,9 +168,9 @@ impl Session<'_> {
         &self,
         pipeline: &Loaded,
         keys: &Keys,
-        work: impl FnOnce(&KernelOrg<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&KernelOrg<'_>) -> Result<T, AcquireError>,
     ) -> Result<T, Failure> {
-        self.with_mirrors(pipeline, |mirrors| {
+        let result = self.with_mirrors(pipeline, |mirrors| {
             work(&KernelOrg {
                 mirrors,
                 release_keys: &keys.release,
@@ -181,18 +180,31 @@ impl Session<'_> {
                 isolation: &self.isolation,
                 progress: self.progress,
             })
+        });
+        result.map_err(|error| {
+            let accepts = match &error {
+                AcquireError::NoLongerServed { .. } => Some("to lock what is served now"),
+                AcquireError::NotLocked { .. } => Some("to accept it, once you know why"),
+                _ => None,
+            };
+            with_resolve(error.into(), pipeline, accepts)
         })
     }
 
     fn debian_source(
         &self,
+        pipeline: &Loaded,
         package: &str,
         locked: Option<LockedSource<'_>>,
     ) -> Result<Acquisition, Failure> {
         self.progress
             .started("fetch", format!("{package} through apt"));
         let stored = locked.is_some_and(|locked| self.store.has(&locked.tar.sha256));
-        let found = self.debian().source(package, locked)?;
+        let found = self.debian().source(package, locked).map_err(|error| {
+            let moved_on = matches!(error, DebianError::NotServed { .. });
+            let accepts = moved_on.then_some("to lock what is served now");
+            with_resolve(error.into(), pipeline, accepts)
+        })?;
         if let lock::Source::Debian { version, tar, .. } = &found.facts {
             let proof = if stored {
                 "the bytes that the lock names"
@@ -274,6 +286,7 @@ impl Session<'_> {
         })
     }
 
+    /// apt may not be asked for a package that is not in the store: mirrors refuse by themselves.
     fn refuse_offline(&self, pipeline: &Loaded, source: &lock::Source) -> Result<(), Failure> {
         if !self.offline || self.store.has(&source.tar().sha256) {
             return Ok(());
@@ -301,6 +314,14 @@ impl Session<'_> {
                 reason.lines().next().unwrap_or_default()
             )),
         }
+    }
+}
+
+/// A failure that a new lock would end, with the command that makes one.
+fn with_resolve(failure: Failure, pipeline: &Loaded, accepts: Option<&str>) -> Failure {
+    match accepts {
+        Some(purpose) => failure.hint(format!("run `kiln resolve {}` {purpose}", pipeline.name())),
+        None => failure,
     }
 }
 

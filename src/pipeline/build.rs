@@ -29,7 +29,7 @@ use crate::source::unpack::{Select, SourceTree, unpack};
 const COMPILE: &str = "compile";
 
 /// How long a second run on the same line waits for the first one.
-const PATIENCE: Duration = Duration::from_hours(6);
+pub(super) const PATIENCE: Duration = Duration::from_hours(6);
 
 /// Largest manifest that is read, in bytes.
 const MANIFEST_LIMIT: u64 = 16 << 20;
@@ -183,7 +183,6 @@ impl Session<'_> {
     ) -> Result<Built, Failure> {
         run.doubt("build root `host`: the host's own tools, not a pinned root");
         if let Some(doubt) = self.isolation_doubt() {
-            self.progress.warning(doubt.clone());
             run.doubt(doubt);
         }
         let work = self.work_directory(lock)?;

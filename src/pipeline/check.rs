@@ -9,7 +9,8 @@ use crate::digest::{Fingerprint, Sha256};
 use crate::failure::{Diagnose, Failure, in_one_line};
 use crate::files::{self, FileError};
 use crate::kconfig::{Fragment, FragmentError};
-use crate::proof::lock::Lock;
+use crate::proof::canonical::CanonicalError;
+use crate::proof::lock::{Lock, LockError};
 use crate::source::keyring::Keyring;
 use crate::source::patch::Patch;
 use crate::spec::pipeline::Trim;
@@ -262,6 +263,15 @@ impl<'a> Checker<'a> {
             Kind::Pipeline => self.pipeline(path, &shown),
             Kind::Lock => match Lock::parse(&shown, &text) {
                 Ok(lock) => self.locks.push((shown, lock)),
+                Err(LockError::Document(CanonicalError::Shape { misread, .. })) => {
+                    self.checked.findings.insert(Finding {
+                        file: shown,
+                        line: misread.line,
+                        column: misread.column,
+                        message: misread.problem,
+                        hints: Vec::new(),
+                    });
+                }
                 Err(error) => self.failure(&shown, 0, &error),
             },
             Kind::Fragment => {
@@ -308,8 +318,20 @@ impl<'a> Checker<'a> {
             );
         };
         let directory = path.parent().unwrap_or_else(|| Utf8Path::new("."));
-        if let Err(error) = Keyring::load(directory, &[fingerprint]) {
-            self.failure(shown, 0, &error);
+        let Err(error) = Keyring::load(directory, &[fingerprint]) else {
+            return;
+        };
+        match error.in_file() {
+            Some((line, message)) => {
+                self.checked.findings.insert(Finding {
+                    file: shown.to_owned(),
+                    line,
+                    column: 0,
+                    message,
+                    hints: error.hints(),
+                });
+            }
+            None => self.failure(shown, 0, &error),
         }
     }
 

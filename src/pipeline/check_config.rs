@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::answers::{AnsweredBy, Asked};
-use super::build::{Options, keep_report};
+use super::build::{Options, PATIENCE, keep_report};
 use super::configure::Configured;
 use super::session::Session;
 use super::workspace::Loaded;
@@ -88,15 +88,21 @@ impl Session<'_> {
         verb: &str,
         asked: Asked,
     ) -> Result<Trial, Failure> {
-        let lock = match self.lock_if_any(pipeline)? {
-            Some(lock) => {
-                // Only to learn that source and base are still those of the pipeline.
-                self.carry_over(pipeline, &lock)?;
-                lock
-            }
-            None => self.current_lock(pipeline, Options::default())?,
-        };
+        let lock = self.lock_to_try(pipeline, verb)?;
         self.trial_of(pipeline, lock, verb, asked)
+    }
+
+    /// The lock for what is only tried: the committed one, whatever the fragments say by now. Where
+    /// there is none it is resolved, with the line's own lock held, as everyone does who writes one.
+    fn lock_to_try(&self, pipeline: &Loaded, verb: &str) -> Result<Lock, Failure> {
+        if let Some(lock) = self.lock_if_any(pipeline)? {
+            // Only to learn that source and base are still those of the pipeline.
+            self.carry_over(pipeline, &lock)?;
+            return Ok(lock);
+        }
+        let purpose = format!("{verb} {}", pipeline.name());
+        let _exclusive = self.exclusive(pipeline.name(), &purpose, Wait::UpTo(PATIENCE))?;
+        self.current_lock(pipeline, Options::default())
     }
 
     /// The same on the source and base of a given lock.
@@ -137,7 +143,7 @@ impl Session<'_> {
     pub fn shell(&self, pipeline: &Loaded) -> Result<(files::Lock, Kbuild), Failure> {
         let name = format!("{}.shell", pipeline.name());
         let exclusive = self.exclusive(&name, &format!("shell {}", pipeline.name()), Wait::No)?;
-        let lock = self.current_lock(pipeline, Options::default())?;
+        let lock = self.lock_to_try(pipeline, "shell")?;
         let directory = self.workspace.dot_kiln().join("work").join(name);
         let configured =
             self.configured(pipeline, &lock, &directory, (Select::All, Asked::Both))?;

@@ -138,15 +138,25 @@ impl Session<'_> {
         let path = self.base_path(pipeline);
         let text = files::read_text(&path, LIMIT)?;
         let found = Sha256::of(text.as_bytes());
-        if found != expected.sha256 {
+        if found == expected.sha256 {
+            return Ok(Some(text));
+        }
+        let Some(stored) = self.store.get(&expected.sha256)? else {
             return Err(LockedError::Base {
                 path,
                 expected: expected.sha256,
                 found,
             }
             .into());
-        }
-        Ok(Some(text))
+        };
+        // A resolve that was stopped between its two writes leaves this behind.
+        self.progress.warning(format!(
+            "`{}` is not the base config that the lock names; its bytes are in the store, and are \
+             taken from there: `kiln resolve {}` writes both anew",
+            self.workspace.shown(&path),
+            pipeline.name()
+        ));
+        Ok(Some(files::read_text(&stored, LIMIT)?))
     }
 
     /// The inputs of today's files on the locked source and base, and what changed since the lock.
@@ -224,7 +234,9 @@ impl Session<'_> {
         })
     }
 
-    /// Writes a lock, and the bytes of the base it names before it.
+    /// Writes a lock, and the bytes of the base it names before it. Two files are not written at
+    /// once: the base that the lock on disk names goes to the store before it is written over, so
+    /// that whatever stops this in between, the lock that is there has its base.
     pub(super) fn write_lock(
         &self,
         pipeline: &Loaded,
@@ -232,7 +244,16 @@ impl Session<'_> {
         base: Option<&[u8]>,
     ) -> Result<(), Failure> {
         if let Some(base) = base {
-            files::write(&self.base_path(pipeline), base)?;
+            let path = self.base_path(pipeline);
+            // A lock or base that cannot be read is not worth keeping.
+            if let Ok(Some(before)) = self.lock_if_any(pipeline)
+                && let Some(config) = before.inputs.base.config()
+                && let Ok(bytes) = files::read(&path, LIMIT)
+                && Sha256::of(&bytes) == config.sha256
+            {
+                self.store.put(&bytes)?;
+            }
+            files::write(&path, base)?;
         }
         files::write(&self.lock_path(pipeline), &lock.to_text()?)?;
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::command::{Cmd, CommandError, Tool};
+use crate::command::{Cmd, CommandError, Tool, proxies};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
 use crate::kbuild::needs as kbuild;
@@ -217,10 +217,16 @@ pub fn packages(missing: &[&Need]) -> Vec<&'static str> {
     names.into_iter().collect()
 }
 
-/// The command that installs packages, for people to run.
+/// The command that installs packages, for people to run: it works as it stands, so it fetches
+/// apt's lists first on a host that has none.
 pub fn install_line(packages: &[&str]) -> String {
+    let lists = if lists_are_there() {
+        ""
+    } else {
+        "apt-get update && "
+    };
     format!(
-        "apt-get install --no-install-recommends --yes {}",
+        "{lists}apt-get install --no-install-recommends --yes {}",
         packages.join(" ")
     )
 }
@@ -313,6 +319,7 @@ pub fn install(packages: &[&str], log: &Utf8Path) -> Result<(), InstallError> {
     };
     let command = || {
         Cmd::new(&apt)
+            .envs(proxies())
             .env("DEBIAN_FRONTEND", "noninteractive")
             .log(log)
             // apt waits for another apt instead of failing at once.

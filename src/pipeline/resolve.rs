@@ -10,7 +10,8 @@ use crate::failure::{Diagnose, Exit, Failure};
 use crate::files::{self, Wait};
 use crate::kernel::Version;
 use crate::proof::lock::{self, Blob, Lock};
-use crate::source::releases::{Candidates, Releases};
+use crate::source::mirror::Mirrors;
+use crate::source::releases::{Candidates, ReleaseInfo, Releases};
 use crate::spec;
 
 /// Largest base config that is read, in bytes.
@@ -38,7 +39,7 @@ pub struct Resolution {
     pub changed: Vec<String>,
     /// The proven source.
     pub source: Acquisition,
-    /// Whether kernel.org calls the series' end of life.
+    /// Whether kernel.org says that the series has reached its end of life.
     pub end_of_life: bool,
 }
 
@@ -186,23 +187,48 @@ impl Session<'_> {
         }
         if let Some(version) = options.version {
             check_series(pipeline, version)?;
-            return Ok((Some(version), false));
+            return Ok((Some(version), self.has_ended(pipeline)?));
         }
         progress.started("resolve", format!("the newest release of {series}"));
-        let (text, served) = self.with_mirrors(pipeline, |mirrors| mirrors.releases(progress))?;
+        let (chosen, address) = self.newest(pipeline)?;
+        progress.done("resolve", format!("{} (from {address})", chosen.version));
+        Ok((Some(chosen.version), chosen.eol))
+    }
+
+    /// The newest release of the series, and the address of the list that says so. That no other
+    /// will follow is told.
+    fn newest(&self, pipeline: &Loaded) -> Result<(ReleaseInfo, String), Failure> {
+        let series = pipeline.spec.series.value;
+        let read = |mirrors: &Mirrors| mirrors.releases(self.progress);
+        let (text, served) = self.with_mirrors(pipeline, read)?;
         let releases = Releases::parse(&served.address, &text)?;
-        let chosen = releases.choose(series, Candidates::No)?;
-        if chosen.eol {
-            progress.warning(format!(
+        let newest = releases.choose(series, Candidates::No)?.clone();
+        if newest.eol {
+            self.progress.warning(format!(
                 "{series} has reached its end of life: {} is its last release, and no fix will follow",
-                chosen.version
+                newest.version
             ));
         }
-        progress.done(
-            "resolve",
-            format!("{} (from {})", chosen.version, served.address),
-        );
-        Ok((Some(chosen.version), chosen.eol))
+        Ok((newest, served.address))
+    }
+
+    /// Whether the series is at its end, for a version that needs no list to be found: a list that
+    /// does not say it is no obstacle.
+    fn has_ended(&self, pipeline: &Loaded) -> Result<bool, Failure> {
+        match self.newest(pipeline) {
+            Ok((newest, _address)) => Ok(newest.eol),
+            Err(stopped) if matches!(stopped.exit, Exit::Interrupted | Exit::Terminated) => {
+                Err(stopped)
+            }
+            Err(error) => {
+                let series = pipeline.spec.series.value;
+                self.progress.note(format!(
+                    "whether {series} has reached its end of life is not known: {}",
+                    error.message
+                ));
+                Ok(false)
+            }
+        }
     }
 
     /// The base config that the pipeline names: what a lock keeps of it, and its bytes.

@@ -55,7 +55,7 @@ pub struct Record {
     schema: String,
     /// The run's id, which sorts by time.
     pub id: String,
-    /// What was run: `build`, `quickstart`.
+    /// What was run: `build` or `boot-test`; `quickstart` runs both.
     pub verb: String,
     /// On which pipeline.
     pub pipeline: String,

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::misread::Misread;
 use crate::failure::{Diagnose, Exit};
 
 /// Largest document that is read, in bytes.
@@ -20,13 +21,12 @@ const INTEGER_LIMIT: u64 = 1 << 53;
 #[derive(Debug, thiserror::Error)]
 pub enum CanonicalError {
     /// Not JSON, or not the document expected.
-    #[error("`{what}` is not a valid document of its kind")]
+    #[error("{}", misread.told(what))]
     Shape {
         /// The document, for people.
         what: String,
-        /// What the reader expected, with line and column.
-        #[source]
-        source: serde_json::Error,
+        /// What is wrong, and where.
+        misread: Misread,
     },
     /// JSON, but with something that the restricted form does not have.
     #[error(
@@ -84,17 +84,21 @@ impl Diagnose for CanonicalError {
     }
 }
 
+fn shape(what: &str) -> impl FnOnce(serde_json::Error) -> CanonicalError {
+    let what = what.to_owned();
+    move |error| CanonicalError::Shape {
+        what,
+        misread: Misread::of(&error),
+    }
+}
+
 /// The canonical bytes of a value; `what` names it in errors.
 pub fn to_vec<T: Serialize>(what: &str, value: &T) -> Result<Vec<u8>, CanonicalError> {
-    let shape = |source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    };
     // `serde_json::Map` keeps its keys sorted by their bytes; keys are ASCII, for which that is
     // RFC 8785's order.
-    let value = serde_json::to_value(value).map_err(shape)?;
+    let value = serde_json::to_value(value).map_err(shape(what))?;
     check(what, &value, &mut Vec::new())?;
-    serde_json::to_vec(&value).map_err(shape)
+    serde_json::to_vec(&value).map_err(shape(what))
 }
 
 /// Refuses a document of another schema than `known`, before it is read as one of its kind: what a
@@ -104,10 +108,7 @@ pub fn check_schema(what: &str, bytes: &[u8], known: &'static str) -> Result<(),
     struct Header {
         schema: String,
     }
-    let header: Header = serde_json::from_slice(bytes).map_err(|source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    })?;
+    let header: Header = serde_json::from_slice(bytes).map_err(shape(what))?;
     if header.schema == known {
         return Ok(());
     }
@@ -120,10 +121,7 @@ pub fn check_schema(what: &str, bytes: &[u8], known: &'static str) -> Result<(),
 
 /// Reads canonical bytes, refusing any other form of the same value.
 pub fn from_slice<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, CanonicalError> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    })?;
+    let value: Value = serde_json::from_slice(bytes).map_err(shape(what))?;
     if to_vec(what, &value)? != bytes {
         return Err(CanonicalError::Form {
             what: what.to_owned(),
@@ -134,32 +132,21 @@ pub fn from_slice<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Ca
 
 /// Reads a value that a person may have laid out: pretty-printed, in any key order.
 pub fn from_pretty<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, CanonicalError> {
-    let shape = |source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    };
-    let value: Value = serde_json::from_str(text).map_err(shape)?;
+    let value: Value = serde_json::from_str(text).map_err(shape(what))?;
     check(what, &value, &mut Vec::new())?;
     // Straight from the text, so that an error has its line and column, and duplicates are seen.
-    serde_json::from_str(text).map_err(shape)
+    serde_json::from_str(text).map_err(shape(what))
 }
 
 fn from_value<T: DeserializeOwned>(what: &str, value: Value) -> Result<T, CanonicalError> {
-    serde_json::from_value(value).map_err(|source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    })
+    serde_json::from_value(value).map_err(shape(what))
 }
 
 /// Pretty bytes with sorted keys, for documents that are committed and reviewed.
 pub fn to_pretty<T: Serialize>(what: &str, value: &T) -> Result<Vec<u8>, CanonicalError> {
-    let shape = |source| CanonicalError::Shape {
-        what: what.to_owned(),
-        source,
-    };
-    let value = serde_json::to_value(value).map_err(shape)?;
+    let value = serde_json::to_value(value).map_err(shape(what))?;
     check(what, &value, &mut Vec::new())?;
-    let mut bytes = serde_json::to_vec_pretty(&value).map_err(shape)?;
+    let mut bytes = serde_json::to_vec_pretty(&value).map_err(shape(what))?;
     bytes.push(b'\n');
     Ok(bytes)
 }

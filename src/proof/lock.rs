@@ -434,7 +434,7 @@ pub(crate) mod tests {
         for (from, to, wanted) in [
             ("\"6.18.40\"", "\"6.18.41\"", "was edited"),
             ("kiln.lock/1", "kiln.lock/9", "has schema `kiln.lock/9`"),
-            ("\"recipe\"", "\"receipt\"", "not a valid document"),
+            ("\"recipe\"", "\"receipt\"", "did you mean `recipe`?"),
         ] {
             let error = Lock::parse("x", &text.replace(from, to)).unwrap_err();
             assert!(error.to_string().contains(wanted), "{from}: {error}");

@@ -9,4 +9,5 @@ pub mod evidence;
 pub mod key;
 pub mod lock;
 pub mod manifest;
+pub mod misread;
 pub mod roles;

@@ -38,6 +38,46 @@ pub enum ArmorError {
     },
 }
 
+impl ArmorError {
+    /// The line that is wrong, from 1; 0 where the whole is.
+    pub fn line(&self) -> u64 {
+        match self {
+            Self::Trailing { line } => *line as u64,
+            Self::Empty
+            | Self::WebPage
+            | Self::Foreign { .. }
+            | Self::Kind { .. }
+            | Self::Truncated => 0,
+        }
+    }
+}
+
+/// The first line, from 1, inside of armored blocks that is neither header nor base64; `None` for
+/// data that is not armored.
+pub(in crate::source) fn foreign_line(bytes: &[u8]) -> Option<u64> {
+    /// Where a line stands.
+    enum Place {
+        Outside,
+        Headers,
+        Body,
+    }
+    let mut place = Place::Outside;
+    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        let base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+        place = match place {
+            Place::Outside | Place::Body if line.starts_with(b"-----") => match line {
+                line if line.starts_with(b"-----BEGIN ") => Place::Headers,
+                _ => Place::Outside,
+            },
+            Place::Headers if line.is_empty() => Place::Body,
+            Place::Body if !line.iter().all(base64) => return Some(index as u64 + 1),
+            place => place,
+        };
+    }
+    None
+}
+
 /// The armored blocks of `kind` that make up `bytes`, or all of `bytes` where it is binary OpenPGP.
 pub(in crate::source) fn blocks<'a>(
     bytes: &'a [u8],
@@ -158,6 +198,16 @@ mod tests {
 
     fn error(bytes: &[u8]) -> ArmorError {
         blocks(bytes, KIND).unwrap_err()
+    }
+
+    #[test]
+    fn a_damaged_line_is_found() {
+        assert_eq!(foreign_line(ONE.as_bytes()), None);
+        assert_eq!(foreign_line(&[0x89, 1, b'\n', 0]), None);
+        let damaged = ONE.replace("abc", "a!c");
+        assert_eq!(foreign_line(damaged.as_bytes()), Some(3));
+        let header = ONE.replacen('\n', "\nComment: a! b!\n", 1);
+        assert_eq!(foreign_line(header.as_bytes()), None);
     }
 
     #[test]

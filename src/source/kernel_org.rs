@@ -3,8 +3,8 @@
 //! The order is that of kernel.org's own `get-verified-tarball`, and each step can only go on from
 //! the one before: the signature; the digest from a signed list, where the pipeline has a key for
 //! it; the archive, compared with that digest before any decompressor sees it; one decompression,
-//! in a sandbox; the signature over *that* file; what the file says of itself; and only then is
-//! anything kept under a final name.
+//! in a sandbox, into one file that stays open; the signature over the bytes as they are written
+//! to it; then what *that* file says of itself; and only then is anything kept under a final name.
 
 mod error;
 mod export;
@@ -541,7 +541,8 @@ impl KernelOrg<'_> {
                 signature::judge(bytes, named, signature, self.release_keys, &Silent)
             },
         )?;
-        let tarball = judged?.seal(files::open(&tar.path())?, &name, version)?;
+        // The file that was written, not what stands under its name by now.
+        let tarball = judged?.seal(tar.reopen()?, &name, version)?;
         Ok((tar, tarball))
     }
 

@@ -41,10 +41,12 @@ pub enum KeyringError {
         source: ArmorError,
     },
     /// The packets inside do not form a certificate.
-    #[error("`{path}` is not a readable certificate: {reason}")]
+    #[error("`{path}` is not a readable certificate: {}", damage(*.line, .reason))]
     Malformed {
         /// The file.
         path: Utf8PathBuf,
+        /// The line that cannot be part of one, from 1; 0 where the text looks right.
+        line: u64,
         /// The library's words.
         reason: String,
     },
@@ -75,6 +77,40 @@ pub enum KeyringError {
     /// The file system.
     #[error(transparent)]
     File(#[from] FileError),
+}
+
+fn damage(line: u64, reason: &str) -> String {
+    match line {
+        0 => format!("its packets are damaged or cut off ({reason})"),
+        line => format!("line {line} is not the base64 text that belongs there ({reason})"),
+    }
+}
+
+impl KeyringError {
+    /// What is wrong with the file itself, for who names the file and the line: the line, from 1,
+    /// or 0 for the file as a whole, and the problem. `None` for what is not about its text.
+    pub fn in_file(&self) -> Option<(u64, String)> {
+        match self {
+            Self::Frame { source, .. } => {
+                Some((source.line(), format!("not a certificate: {source}")))
+            }
+            Self::Malformed { line, reason, .. } => Some((
+                *line,
+                format!("not a readable certificate: {}", damage(*line, reason)),
+            )),
+            Self::Several { count, .. } => {
+                Some((0, format!("expected one certificate, found {count}")))
+            }
+            Self::SecretKey { .. } => Some((
+                0,
+                "it holds a secret key, expected a public certificate only".to_owned(),
+            )),
+            Self::OtherFingerprint {
+                expected, found, ..
+            } => Some((0, format!("expected certificate {expected}, found {found}"))),
+            Self::NoPins | Self::Missing { .. } | Self::File(_) => None,
+        }
+    }
 }
 
 impl Diagnose for KeyringError {
@@ -239,6 +275,7 @@ pub(in crate::source) fn parse(path: &Utf8Path, bytes: &[u8]) -> Result<Vec<Cert
     };
     let malformed = |reason: String| KeyringError::Malformed {
         path: path.to_owned(),
+        line: armor::foreign_line(bytes).unwrap_or(0),
         reason,
     };
     let mut certificates = Vec::new();

@@ -143,6 +143,8 @@ pub struct Mirrors {
     pub releases: Location,
     /// How long and how slow.
     pub limits: Limits,
+    /// Ask directories only: no address on a network is touched.
+    pub offline: bool,
     client: OnceLock<Result<Client, String>>,
 }
 
@@ -154,6 +156,7 @@ impl Mirrors {
             checksums,
             releases,
             limits: Limits::default(),
+            offline: false,
             client: OnceLock::new(),
         }
     }
@@ -325,6 +328,7 @@ impl Mirrors {
     ) -> Result<(), Halt> {
         match address {
             Location::Directory(path) => copy(path, what, cap, sink, progress),
+            Location::Url(_) if self.offline => Err(Halt::Mirror(Trouble::Offline)),
             Location::Url(url) => Transfer {
                 client: self.client()?,
                 limits: &self.limits,
@@ -368,7 +372,7 @@ fn each<T>(
             Ok(answer) => return Ok((answer, Served { address, tried })),
             Err(Halt::Here(error)) => return Err(*error),
             Err(Halt::Mirror(trouble)) => {
-                if index + 1 < at.len() {
+                if index + 1 < at.len() && trouble != Trouble::Offline {
                     progress.event(&Event::Warning(format!(
                         "{address}: {trouble}; asking the next mirror"
                     )));
@@ -380,6 +384,8 @@ fn each<T>(
     let what = what.to_owned();
     Err(if tried.iter().all(|tried| tried.trouble.is_missing()) {
         FetchError::NotPublished { what, tried }
+    } else if tried.iter().any(|tried| tried.trouble == Trouble::Offline) {
+        FetchError::Offline { what, tried }
     } else if tried
         .iter()
         .any(|tried| matches!(tried.trouble, Trouble::TooLarge { .. }))
@@ -525,6 +531,29 @@ mod tests {
         assert_eq!(bytes, b"document");
         assert!(served.address.ends_with("two/x"));
         assert!(served.tried[0].trouble.is_missing());
+    }
+
+    #[test]
+    fn offline_only_directories_are_asked() {
+        let (_guard, mirror, _store) = scratch();
+        files::write(&mirror.join("x"), b"document").unwrap();
+        // Nothing listens there: an attempt would be trouble of another kind.
+        let remote = Location::parse("http://127.0.0.1:1/", Utf8Path::new("/")).unwrap();
+        let mut mirrors = Mirrors::directory(&mirror);
+        mirrors.kernel.insert(0, remote.clone());
+        mirrors.checksums = vec![remote.clone()];
+        mirrors.releases = remote;
+        mirrors.offline = true;
+        assert_eq!(mirrors.document("x", 100, &Silent).unwrap().0, b"document");
+        assert_eq!(mirrors.checksums("x", 100, &Silent).unwrap().0, b"document");
+        let errors = [
+            mirrors.document("y", 100, &Silent).unwrap_err(),
+            mirrors.checksums("y", 100, &Silent).unwrap_err(),
+            mirrors.releases(&Silent).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!((error.exit(), error.code()), (Exit::Network, "offline"));
+        }
     }
 
     #[test]

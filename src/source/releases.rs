@@ -5,14 +5,16 @@
 //! signed: it only says what to ask for. What comes back is judged by its signature, and a version
 //! older than the lock's is refused by whoever writes locks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::civil::Date;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Unexpected};
 
-use crate::failure::{Diagnose, Exit};
+use crate::failure::{Diagnose, Exit, nearest};
 use crate::kernel::{Series, Version};
+use crate::proof::misread::Misread;
 
 /// How many series an error names when the wanted one is not listed.
 const NEAREST: usize = 3;
@@ -26,9 +28,9 @@ pub enum ReleasesError {
         /// Where the text came from: a URL or a path.
         origin: String,
         /// Line, from 1.
-        line: usize,
+        line: u64,
         /// Column, from 1.
-        column: usize,
+        column: u64,
         /// What was expected and what was found.
         problem: String,
     },
@@ -169,22 +171,17 @@ impl Releases {
     /// Reads the text of `releases.json`; `origin` names it in errors.
     pub fn parse(origin: &str, bytes: &[u8]) -> Result<Self, ReleasesError> {
         let file: File = serde_json::from_slice(bytes).map_err(|error| {
-            let full = error.to_string();
-            let position = format!(" at line {} column {}", error.line(), error.column());
+            let misread = Misread::of(&error);
             ReleasesError::Malformed {
                 origin: origin.to_owned(),
-                line: error.line().max(1),
-                column: error.column().max(1),
-                problem: full.strip_suffix(&position).unwrap_or(&full).to_owned(),
+                line: misread.line.max(1),
+                column: misread.column.max(1),
+                problem: misread.problem,
             }
         })?;
         Ok(Self {
             origin: origin.to_owned(),
-            entries: file
-                .releases
-                .into_iter()
-                .filter_map(|entry| entry.0)
-                .collect(),
+            entries: file.0.into_iter().filter_map(|entry| entry.0).collect(),
         })
     }
 
@@ -298,8 +295,35 @@ impl Releases {
 
 /// The file, as far as kiln reads it.
 #[derive(Deserialize)]
-struct File {
-    releases: Vec<Entry>,
+#[serde(try_from = "Lists")]
+struct File(Vec<Entry>);
+
+#[derive(Deserialize)]
+struct Lists {
+    releases: Option<Vec<Entry>>,
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
+}
+
+impl TryFrom<Lists> for File {
+    type Error = String;
+
+    fn try_from(lists: Lists) -> Result<Self, String> {
+        present(lists.releases, "releases", &lists.others).map(Self)
+    }
+}
+
+/// A field that must be there. Where it is not, another that looks like it is told: kernel.org may
+/// add fields, so that an unknown one is no mistake by itself.
+fn present<T>(
+    field: Option<T>,
+    name: &str,
+    others: &BTreeMap<String, serde_json::Value>,
+) -> Result<T, String> {
+    field.ok_or_else(|| match nearest(name, others.keys().map(String::as_str)) {
+        Some(found) => format!("missing field `{name}`: found `{found}`; did you mean `{name}`?"),
+        None => format!("missing field `{name}`"),
+    })
 }
 
 /// One element of `releases`; `None` for kinds that are no release, such as linux-next.
@@ -309,38 +333,44 @@ struct Entry(Option<ReleaseInfo>);
 
 #[derive(Deserialize)]
 struct Fields {
-    #[serde(deserialize_with = "moniker")]
-    moniker: String,
-    #[serde(deserialize_with = "version")]
-    version: String,
-    #[serde(deserialize_with = "iseol")]
-    iseol: bool,
+    #[serde(default, deserialize_with = "moniker")]
+    moniker: Option<String>,
+    #[serde(default, deserialize_with = "version")]
+    version: Option<String>,
+    #[serde(default, deserialize_with = "iseol")]
+    iseol: Option<bool>,
     #[serde(default, deserialize_with = "released")]
     released: Option<Date>,
     #[serde(default, deserialize_with = "source")]
     source: Option<String>,
     #[serde(default, deserialize_with = "pgp")]
     pgp: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
 }
 
 impl TryFrom<Fields> for Entry {
     type Error = String;
 
     fn try_from(fields: Fields) -> Result<Self, String> {
-        let moniker = match fields.moniker.as_str() {
+        let others = &fields.others;
+        let moniker = present(fields.moniker, "moniker", others)?;
+        let version = present(fields.version, "version", others)?;
+        let eol = present(fields.iseol, "iseol", others)?;
+        let moniker = match moniker.as_str() {
             "mainline" => Moniker::Mainline,
             "stable" => Moniker::Stable,
             "longterm" => Moniker::Longterm,
             // linux-next is a moving tree; a kind that kernel.org invents later is not kiln's.
             _ => return Ok(Self(None)),
         };
-        let version = fields.version.parse::<Version>().map_err(|error| {
+        let version = version.parse::<Version>().map_err(|error| {
             format!("`version` of this {moniker} entry (it ends here): {error}")
         })?;
         Ok(Self(Some(ReleaseInfo {
             version,
             moniker,
-            eol: fields.iseol,
+            eol,
             released: fields.released,
             source: fields.source,
             signature: fields.pgp,
@@ -389,17 +419,17 @@ fn text(value: &serde_json::Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn moniker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    field(deserializer, "a text in `moniker`", text)
+fn moniker<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    field(deserializer, "a text in `moniker`", text).map(Some)
 }
 
-fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    field(deserializer, "a text such as 6.18.40 in `version`", text)
+fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    field(deserializer, "a text such as 6.18.40 in `version`", text).map(Some)
 }
 
-fn iseol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+fn iseol<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     let expected = "true or false in `iseol`";
-    field(deserializer, expected, serde_json::Value::as_bool)
+    field(deserializer, expected, serde_json::Value::as_bool).map(Some)
 }
 
 fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
@@ -572,7 +602,12 @@ mod tests {
             (
                 "\"releases\": [",
                 "\"release\": [",
-                "missing field `releases`",
+                "missing field `releases`: found `release`; did you mean `releases`?",
+            ),
+            (
+                "\"version\": \"6.18.40\"",
+                "\"verison\": \"6.18.40\"",
+                "missing field `version`: found `verison`; did you mean `version`?",
             ),
             (
                 "\"moniker\": \"linux-next\",",

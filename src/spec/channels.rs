@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::error::{Problem, SpecError, SpecErrors, nearest};
+use super::error::{Problem, SpecError, SpecErrors};
 use super::kinds;
 use super::shape::{Field, Shape, check, optional, required};
 use super::yaml::{self, Spanned, at};
+use crate::failure::nearest;
 use crate::kernel::Line;
 
 /// The channels file.

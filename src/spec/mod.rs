@@ -20,9 +20,10 @@ mod signers;
 pub mod workspace;
 pub mod yaml;
 
+pub use crate::failure::nearest;
 pub use channels::Channels;
 pub use collateral::{Allowed, Collateral, SHAPE as COLLATERAL_SHAPE, matches};
-pub use error::{At, Problem, SpecError, SpecErrors, nearest};
+pub use error::{At, Problem, SpecError, SpecErrors};
 pub use patch::Patch;
 pub use pipeline::{
     Arch, AssertValue, Assertion, Base, Build, CollateralRef, Compress, Config, Keys, Launcher,

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::error::{At, Problem, SpecError, SpecErrors, nearest};
+use super::error::{At, Problem, SpecError, SpecErrors};
 use super::yaml::{self, Entry, Node, Value};
+use crate::failure::nearest;
 
 /// A kind of scalar.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 pub use serde_yaml::{Location, Spanned};
 
-use super::error::{At, Problem, SpecErrors, nearest, shown};
+use super::error::{At, Problem, SpecErrors, shown};
+use crate::failure::nearest;
 
 /// Longest text that is read: what people write by hand is a thousand times smaller.
 pub const LIMIT: usize = 1 << 20;

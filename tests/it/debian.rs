@@ -357,7 +357,9 @@ fn not_served() -> Outcome {
         .map_or_else(kiln::failure::Diagnose::hints, |_| Vec::new());
     refused(result, Exit::NotPublished, "version-not-served")?;
     assert!(
-        hints.iter().any(|hint| hint.contains("kiln resolve")),
+        hints
+            .iter()
+            .any(|hint| hint.contains("`store:` in `kiln.yaml`")),
         "{hints:?}"
     );
     refused(

@@ -2,8 +2,8 @@
 
 use kiln::pipeline::needs::{self, Purpose};
 
-use crate::support::case::{Case, Outcome, fail, skip};
-use crate::support::env::Env;
+use crate::support::case::{Case, Outcome, Stop, fail, skip};
+use crate::support::env::{Env, Ran};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Case> {
             nothing_to_do,
         ),
         Case::new("doctor::without_root_it_prints_the_line", without_root),
+        Case::new("doctor::as_root_it_installs", as_root_it_installs),
     ]
 }
 
@@ -151,7 +152,110 @@ fn without_root() -> Outcome {
         .warns("needs root")?
         .warns(&format!("hint: as root, run `{line}`"))?;
     let json = run(&["--format", "json"])?.exits(20)?.json()?;
-    assert_eq!(json["install"], line);
+    let install = json["install"].as_str().unwrap_or_default();
+    assert!(install.ends_with(line), "{install}");
     assert_eq!(json["error"]["code"], "tools-missing");
+    Ok(())
+}
+
+/// A stand-in for apt-get that writes down how it was called, and brings what is hidden.
+struct Apt {
+    env: Env,
+    log: camino::Utf8PathBuf,
+}
+
+impl Apt {
+    /// `then` is what it does when asked to install.
+    fn new(then: &str) -> Result<Self, Stop> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let env = Env::new()?;
+        let log = env.root().join("apt.log");
+        let script = format!(
+            "#!/bin/sh\necho \"$https_proxy $*\" >> {log}\ncase \"$*\" in *' install '*) {then};; esac\n"
+        );
+        let file = env.write("apt-get", script)?;
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
+        Ok(Self { env, log })
+    }
+
+    /// `kiln WORDS` as root, where headers and apt's lists are hidden.
+    fn run(&self, words: &[&str]) -> Result<Ran, Stop> {
+        let apt = self.env.path("apt-get");
+        let hidden = [
+            "--dev-bind",
+            "/",
+            "/",
+            "--tmpfs",
+            "/usr/include",
+            "--tmpfs",
+            "/var/lib/apt/lists",
+            "--bind",
+            apt.as_str(),
+            "/usr/bin/apt-get",
+            "--",
+            crate::support::env::KILN,
+        ];
+        let words = hidden.iter().chain(words).copied();
+        let run = self.env.program("/usr/bin/bwrap", words);
+        run.env("https_proxy", "http://proxy.invalid:3128").run()
+    }
+
+    /// How it was called.
+    fn calls(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+fn as_root_it_installs() -> Outcome {
+    if !rustix::process::geteuid().is_root() {
+        return Err(skip("only root may install"));
+    }
+    if let Some(reason) = kiln::sandbox::Isolation::probe()?.missing_reason() {
+        return Err(skip(format!("no sandbox to hide files in: {reason}")));
+    }
+    let doctor = ["doctor", "--for", "build"];
+    let install = ["doctor", "--for", "build", "--install"];
+    // What it would install: whatever is not there once the headers are hidden.
+    let idle = Apt::new("false")?;
+    let told = idle.run(&doctor)?.exits(20)?;
+    told.says("apt-get update && apt-get install --no-install-recommends --yes ")?;
+    assert_eq!(idle.calls(), "", "only `--install` installs");
+    let json = idle.run(&["doctor", "--for", "build", "--format", "json"])?;
+    let json = json.json()?;
+    let mut brings = Vec::new();
+    for need in json["needs"].as_array().into_iter().flatten() {
+        if need["present"] == false {
+            let path = need["name"].as_str().unwrap_or_default();
+            if !path.starts_with("/usr/include/") {
+                return Err(skip(format!(
+                    "{path} is missing here, and cannot be brought"
+                )));
+            }
+            brings.push(format!("mkdir -p $(dirname {path}); : > {path}"));
+        }
+    }
+
+    let apt = Apt::new(&brings.join("; "))?;
+    apt.run(&install)?.exits(0)?.warns("installed 3 packages")?;
+    let calls = apt.calls();
+    let lines: Vec<&str> = calls.lines().collect();
+    let options = "http://proxy.invalid:3128 -o DPkg::Lock::Timeout=300";
+    let packages = "libc6-dev libelf-dev libssl-dev";
+    assert_eq!(
+        lines,
+        [
+            format!("{options} update"),
+            format!("{options} install --no-install-recommends --yes {packages}")
+        ]
+    );
+    // It says that it did, and did not.
+    let empty = Apt::new("true")?;
+    let ran = empty.run(&install)?.exits(20)?;
+    ran.warns("the packages are installed, and yet these are missing: /usr/include/")?;
+    // It fails, also with new lists.
+    let failing = Apt::new("exit 100")?;
+    let ran = failing.run(&install)?.exits(20)?;
+    ran.warns("failed to install libc6-dev")?;
+    assert_eq!(failing.calls().matches(" install ").count(), 2);
     Ok(())
 }

@@ -23,6 +23,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::a_failing_guard_stops_before_compiling", guarded),
         Case::new("main_job::a_compiler_error_is_told", compiler_error),
         Case::new("main_job::packages_that_are_refused_go", refused_packages),
+        Case::new(
+            "main_job::without_a_sandbox_every_verb_says_so",
+            without_a_sandbox,
+        ),
     ];
     cases.extend(answers::cases());
     cases.extend(edit::cases());
@@ -260,6 +264,44 @@ fn compiler_error() -> Outcome {
         .split_once("\n== failed: compiling failed")
         .ok_or_else(|| fail("the failure is not the end of the log"))?;
     assert!(failure.contains("error: 'x' undeclared"), "{failure}");
+    Ok(())
+}
+
+/// bubblewrap is hidden from kiln. Whatever works on foreign bytes says that it does so openly, and
+/// what is built carries it.
+fn without_a_sandbox() -> Outcome {
+    use std::os::unix::fs::PermissionsExt as _;
+    let made = MadeUp::sandboxed()?;
+    // The user that programs run as reaches the workspace on the host's own paths.
+    std::fs::set_permissions(made.env.root(), std::fs::Permissions::from_mode(0o755))?;
+    let run = |line: &str| {
+        let hidden = "--dev-bind / / --ro-bind /dev/null /usr/bin/bwrap --";
+        let words = hidden.split(' ').chain([crate::support::env::KILN]);
+        let words = words.chain(line.split(' '));
+        made.env.program("/usr/bin/bwrap", words).run()
+    };
+    for line in [
+        "resolve made",
+        "fetch made",
+        "config check made",
+        "build made",
+    ] {
+        let ran = run(&format!("{line} --format json"))?.exits(0)?;
+        let told = ran.stderr.matches("no sandbox: ").count();
+        assert_eq!(told, 1, "{line}: {}", ran.stderr);
+        let answer = ran.json()?;
+        assert_eq!(answer["isolation"], "none", "{line}: {answer}");
+        let doubts = answer["doubts"].to_string();
+        assert_eq!(doubts.contains("no sandbox: "), line == "build made");
+    }
+    let show = made.kiln("runs show --format json").run()?.exits(0)?;
+    show.says("no sandbox: ")?;
+    // The twin: with bubblewrap there is nothing to say.
+    for line in ["fetch made", "config check made", "build made --again"] {
+        let ran = made.kiln(&format!("{line} --format json")).run()?;
+        let ran = ran.exits(0)?.never_says("no sandbox")?;
+        assert_eq!(ran.json()?["isolation"], "bubblewrap", "{line}");
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{DebianError, WrongPackage};
-use crate::command::{Cmd, CommandError, Tool};
+use crate::command::{Cmd, CommandError, Tool, proxies};
 use crate::digest::Sha256;
 use crate::files::{self, FileError};
 
@@ -208,23 +208,6 @@ fn apt_user() -> Result<Option<u32>, FileError> {
         }
         fields.nth(1)?.parse().ok()
     }))
-}
-
-/// Variables that say through which proxy to go.
-fn proxies() -> impl Iterator<Item = (String, String)> {
-    const NAMES: [&str; 8] = [
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-    ];
-    NAMES
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
 }
 
 /// Downloads a package, and compares it with the index.

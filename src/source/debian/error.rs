@@ -187,8 +187,8 @@ impl Diagnose for DebianError {
                 "run `apt-get update`, then see `apt-cache policy {package}`; the package may be \
                  in a suite that `/etc/apt/sources.list` does not name"
             ),
-            Self::NotServed { .. } => "run `kiln resolve PIPELINE` to lock what is served now, or \
-                 set `store:` in `kiln.yaml` to a store that still has the locked version"
+            Self::NotServed { .. } => "to build the old one all the same, set `store:` in \
+                 `kiln.yaml` to a store that still has the locked version"
                 .to_owned(),
             Self::Index { .. } => "run `apt-get update`, then the same command again".to_owned(),
             Self::Unauthenticated { .. } => "run `apt-get update` and read its warnings: an \

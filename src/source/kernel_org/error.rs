@@ -113,14 +113,13 @@ impl Diagnose for AcquireError {
                     .to_owned(),
             ],
             Self::NoLongerServed { .. } => vec![
-                "run `kiln resolve PIPELINE` to lock what is served now".to_owned(),
                 "to build the old one all the same, name a mirror in `kiln.yaml` that still has it, \
                  or a `store:` that has its tar"
                     .to_owned(),
             ],
             Self::NotLocked { .. } => vec![
                 "a signed release was replaced by another of the same number: find out why before \
-                 you run `kiln resolve PIPELINE` to accept it"
+                 you accept it"
                     .to_owned(),
             ],
             Self::Fetch(error) => error.hints(),

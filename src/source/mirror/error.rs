@@ -61,6 +61,17 @@ pub enum FetchError {
         /// The mirrors.
         tried: Vec<Tried>,
     },
+    /// No directory gave it, and nothing else may be asked.
+    #[error(
+        "`{what}` is not on this machine, and --offline forbids to fetch it{}",
+        told(tried)
+    )]
+    Offline {
+        /// The file.
+        what: String,
+        /// The mirrors.
+        tried: Vec<Tried>,
+    },
     /// What the mirrors offer cannot be the file.
     #[error("`{what}` is not what it must be{}", told(tried))]
     TooLarge {
@@ -95,7 +106,10 @@ impl Diagnose for FetchError {
     fn exit(&self) -> Exit {
         match self {
             Self::NotPublished { .. } => Exit::NotPublished,
-            Self::Unreachable { .. } | Self::Deadline { .. } | Self::Client(_) => Exit::Network,
+            Self::Unreachable { .. }
+            | Self::Offline { .. }
+            | Self::Deadline { .. }
+            | Self::Client(_) => Exit::Network,
             Self::TooLarge { .. } | Self::WrongDigest(_) => Exit::NotVerified,
             Self::File(error) => error.exit(),
             Self::Interrupted(error) => error.exit(),
@@ -106,6 +120,7 @@ impl Diagnose for FetchError {
         match self {
             Self::NotPublished { .. } => "not-published",
             Self::Unreachable { .. } => "mirrors-unreachable",
+            Self::Offline { .. } => "offline",
             Self::TooLarge { .. } => "download-too-large",
             Self::WrongDigest(_) => "wrong-digest",
             Self::Deadline { .. } => "download-deadline",
@@ -128,6 +143,9 @@ impl Diagnose for FetchError {
                 "set other mirrors in `kiln.yaml`, or `HTTPS_PROXY` where a proxy is needed"
                     .to_owned(),
             ],
+            Self::Offline { .. } => {
+                vec!["run the same command once with a network and without `--offline`".to_owned()]
+            }
             Self::TooLarge { .. } | Self::WrongDigest(_) => vec![
                 "do not use these bytes; nothing of them was unpacked or kept".to_owned(),
                 "compare with another mirror; if both agree, the promise changed: see what \

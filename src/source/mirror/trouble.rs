@@ -72,6 +72,9 @@ pub enum Trouble {
     /// Packed on the way, although that was not asked for.
     #[error("the answer is encoded as `{0}`, which was not asked for")]
     Encoding(String),
+    /// It is on a network, and none may be used.
+    #[error("not asked, since --offline forbids it")]
+    Offline,
     /// The directory cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),

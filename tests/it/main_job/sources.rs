@@ -2,10 +2,11 @@
 
 use kiln::failure::Exit;
 
-use crate::support::keys::{Hash, SIGNED, Use};
+use crate::support::keys::{Hash, SIGNED, TestKey, Use};
 use crate::support::made_up::MadeUp;
 use crate::support::mirror::Content;
-use crate::support::{Case, Outcome};
+use crate::support::release::checksums;
+use crate::support::{Case, Outcome, Ran, Stop, fail};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -17,6 +18,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::no_longer_served", no_longer_served),
         Case::new("main_job::an_old_lock_still_builds", old_lock),
         Case::new("main_job::without_a_network", without_a_network),
+        Case::new("main_job::offline_asks_nobody", offline),
     ]
 }
 
@@ -76,6 +78,25 @@ fn ended_series() -> Outcome {
     let ran = made.kiln("resolve made --format json").run()?.exits(0)?;
     let ran = ran.never_says("end of life")?;
     assert_eq!(ran.json()?["end_of_life"], false);
+    // A version that was asked for by its number is of the same series.
+    let named = "resolve made --version 6.18.40 --format json";
+    let ran = made
+        .kiln(named)
+        .run()?
+        .exits(0)?
+        .never_says("end of life")?;
+    assert_eq!(ran.json()?["end_of_life"], false);
+    made.mirror.put(
+        "releases.json",
+        Content::bytes(list.replace("\"iseol\": false", "\"iseol\": true")),
+    );
+    let ran = made.kiln(named).run()?.exits(0)?;
+    let ran = ran.warns("6.18 has reached its end of life")?;
+    assert_eq!(ran.json()?["end_of_life"], true);
+    // A list that cannot be had does not keep a release from being taken.
+    made.mirror.remove("releases.json");
+    let ran = made.kiln(named).run()?.exits(0)?;
+    ran.warns("whether 6.18 has reached its end of life is not known")?;
     Ok(())
 }
 
@@ -120,7 +141,7 @@ fn no_longer_served() -> Outcome {
     assert_eq!(error["code"], "version-not-served", "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("linux-6.18.40") && text.contains("kiln resolve"),
+        text.contains("linux-6.18.40") && text.contains("run `kiln resolve made` to lock"),
         "{text}"
     );
     // Only the archive is gone.
@@ -134,6 +155,93 @@ fn no_longer_served() -> Outcome {
     let ran = made.kiln("resolve made --format json").run()?;
     let ran = ran.exits(Exit::NotPublished)?;
     assert_eq!(ran.json()?["error"]["code"], "not-published");
+    Ok(())
+}
+
+/// `--offline` holds for every file, whatever of a release is missing from the store.
+fn offline() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    let release = made.publish("6.18.40");
+    let lister = TestKey::new();
+    let pin = lister.fingerprint();
+    made.env
+        .write(&format!("keys/{pin}.asc"), lister.armored_cert())?;
+    made.env.edit(
+        "pipelines/made.yaml",
+        "checksums: []",
+        &format!("checksums: [{pin}]"),
+    )?;
+    let list = "v6.x/sha256sums.asc";
+    made.mirror
+        .put(list, Content::bytes(checksums(&[&release], &lister)));
+    made.kiln("resolve made").run()?.exits(0)?;
+    let lock: serde_json::Value =
+        serde_json::from_str(&made.env.read("pipelines/made.lock.json")?)?;
+    let object = |part: &str| -> Result<String, Stop> {
+        let digest = &lock["inputs"]["source"][part]["sha256"];
+        let digest = digest
+            .as_str()
+            .ok_or_else(|| fail(format!("no {part} in {lock}")))?;
+        Ok(format!(".kiln/store/sha256/{}/{digest}", &digest[..2]))
+    };
+    let asked = made.mirror.log().len();
+    let nobody = |made: &MadeUp, what: &str| {
+        let log = made.mirror.log();
+        assert_eq!(log.len(), asked, "{what}: {:?}", log.last());
+    };
+    let to = made.env.root().join("usb");
+    let export = |made: &MadeUp| {
+        made.kiln("fetch made --offline --format json --to")
+            .arg(to.as_str())
+    };
+    // What is in the store is enough, and the list of checksums is done without.
+    made.kiln("fetch made --offline").run()?.exits(0)?;
+    export(&made)
+        .run()?
+        .exits(0)?
+        .warns("gets no list of checksums")?;
+    nobody(&made, "with all of it");
+    let refused = |ran: Ran, file: &str| -> Outcome {
+        let ran = ran.exits(Exit::Network)?;
+        let error = ran.json()?["error"].clone();
+        assert_eq!(error["code"], "offline", "{error}");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains(file), "{error}");
+        Ok(())
+    };
+    // The archive goes, which only an export needs as long as its tar is there; then the signature
+    // alone, then the tar alone.
+    std::fs::remove_file(made.env.path(&object("xz")?))?;
+    refused(export(&made).run()?, "linux-6.18.40.tar.xz")?;
+    for (part, file) in [
+        ("signature", "linux-6.18.40.tar.sign"),
+        ("tar", "linux-6.18.40.tar.xz"),
+    ] {
+        let path = made.env.path(&object(part)?);
+        let bytes = std::fs::read(&path)?;
+        std::fs::remove_file(&path)?;
+        refused(export(&made).run()?, file)?;
+        for verb in ["fetch made", "build made", "config check made"] {
+            let ran = made
+                .kiln(&format!("{verb} --offline --format json"))
+                .run()?;
+            refused(ran, file)?;
+        }
+        std::fs::write(&path, bytes)?;
+    }
+    nobody(&made, "with parts missing");
+    // A directory is no network.
+    made.kiln("fetch made --to")
+        .arg(to.as_str())
+        .run()?
+        .exits(0)?;
+    std::fs::remove_dir_all(made.env.path(".kiln"))?;
+    made.env.edit(
+        "pipelines/made.yaml",
+        "source: {kernel-org: {}}",
+        &format!("source: {{dir: {to}}}"),
+    )?;
+    made.kiln("fetch made --offline").run()?.exits(0)?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use camino::Utf8Path;
 use kiln::failure::Exit;
+use kiln::files;
 use rustix::process::Signal;
 
 use crate::support::made_up::MadeUp;
@@ -22,6 +23,11 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::two_signals_at_once_still_answer", two_signals),
         Case::new("main_job::the_second_build_waits", second_waits),
         Case::new("main_job::other_lines_do_not_wait", other_lines),
+        Case::new("main_job::who_writes_a_lock_waits", who_writes_waits),
+        Case::new(
+            "main_job::stopped_between_base_and_lock",
+            between_base_and_lock,
+        ),
         Case::new("main_job::a_full_disk_while_fetching", || {
             full_disk(".kiln/store", "200k", "resolve made")
         }),
@@ -161,6 +167,96 @@ fn other_lines() -> Outcome {
     made.kiln("build other").run()?.exits(0)?;
     std::fs::write(made.tree().join("open"), "")?;
     first.wait()?.exits(0)?;
+    Ok(())
+}
+
+/// Every verb that may write the line's lock holds the line for that.
+fn who_writes_waits() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    let config = made.env.write("any.config", "CONFIG_TINY=y\n")?;
+    let path = made.env.path(".kiln/locks/made");
+    for line in [
+        "resolve made",
+        "config check made",
+        "config diff made made",
+        "explain TINY --pipeline made",
+        &format!("fragment from {config} --base made"),
+        "shell made",
+        "build made",
+    ] {
+        let held = files::Lock::acquire(&path, "the test", files::Wait::No, |_| {})?;
+        let mut waiting = made.kiln(line).start()?;
+        waiting.until("it waits", |run| {
+            Ok(run.stderr_so_far()?.contains("waiting for process"))
+        })?;
+        let lock = made.env.path("pipelines/made.lock.json");
+        assert!(
+            !lock.exists(),
+            "`kiln {line}` wrote while the line was held"
+        );
+        drop(held);
+        let ran = waiting.wait()?;
+        if !lock.exists() {
+            return Err(ran.complaint("no lock was written"));
+        }
+        std::fs::remove_file(lock)?;
+    }
+    Ok(())
+}
+
+/// The lock cannot be replaced, so that a resolve ends after it has written the base.
+fn between_base_and_lock() -> Outcome {
+    if !rustix::process::geteuid().is_root() {
+        return Err(skip("only root can mount a file over itself"));
+    }
+    let made = MadeUp::sandboxed()?;
+    let base = |made: &MadeUp, text: &str| -> Result<String, Stop> {
+        made.env.write("base.config", text)?;
+        let digest = kiln::digest::Sha256::of(text.as_bytes());
+        Ok(format!(
+            "{{file: {{path: base.config, series: \"6.18\", sha256: {digest}}}}}"
+        ))
+    };
+    let pipeline = "pipelines/made.yaml";
+    let first = base(&made, "CONFIG_TINY=y\nCONFIG_MODULES=y\n")?;
+    made.env.edit(pipeline, "{target: tinyconfig}", &first)?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    // As in a fresh clone: nothing but what is committed.
+    std::fs::remove_dir_all(made.env.path(".kiln"))?;
+    let (lock, before) = (
+        made.env.read("pipelines/made.lock.json")?,
+        made.env.read("pipelines/made.base.config")?,
+    );
+    let second = base(&made, "CONFIG_TINY=y\nCONFIG_MODULES=y\nCONFIG_NEWER=y\n")?;
+    made.env.edit(pipeline, &first, &second)?;
+    let script = "mount --bind \"$0\" \"$0\" || exit 99; exec \"$@\"";
+    let path = made.env.path("pipelines/made.lock.json");
+    let words = ["--mount", "/bin/sh", "-c", script, path.as_str()];
+    let words = words
+        .into_iter()
+        .chain([crate::support::env::KILN, "resolve", "made"]);
+    let ran = made.env.program("/usr/bin/unshare", words).run()?;
+    if ran.code() == Some(99) || ran.stderr.contains("unshare failed") {
+        return Err(skip("nothing can be mounted here"));
+    }
+    if ran.code() == Some(0) {
+        return Err(ran.complaint("the lock was replaced after all"));
+    }
+    assert_eq!(made.env.read("pipelines/made.lock.json")?, lock);
+    assert_ne!(made.env.read("pipelines/made.base.config")?, before);
+    // The lock that is there still builds.
+    made.env.edit(pipeline, &second, &first)?;
+    let built = made.kiln("build made").run()?.exits(0)?;
+    built.warns("is not the base config that the lock names")?;
+    // Without its bytes anywhere it does not, and the other resolve mends both.
+    std::fs::remove_dir_all(made.env.path(".kiln"))?;
+    let ran = made.kiln("build made --format json").run()?;
+    let ran = ran.exits(Exit::NotVerified)?;
+    assert_eq!(ran.json()?["error"]["code"], "base-changed");
+    made.env.edit(pipeline, &first, &second)?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    let built = made.kiln("build made").run()?.exits(0)?;
+    built.never_says("is not the base config")?;
     Ok(())
 }
 
