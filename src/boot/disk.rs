@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
-use super::block::{self, Block, Generation, SIZE, Slot, Unsure};
+use super::block::{self, Block, SIZE, Slot, Unsure};
 use super::error::BootError;
 use super::grub;
 use super::ioctl;
@@ -125,23 +125,10 @@ impl<'a> Gate<'a> {
         Self::lock(place, purpose)
     }
 
-    fn lock(place: &'a Place, purpose: &str) -> Result<Self, BootError> {
+    /// Takes hold of a gate that may not be there yet.
+    pub(super) fn lock(place: &'a Place, purpose: &str) -> Result<Self, BootError> {
         let lock = Lock::acquire(&place.lock(), purpose, Wait::No, |_| {})?;
         Ok(Self { place, _lock: lock })
-    }
-
-    /// Makes the state files of a node that has none, with `good` as its good slot.
-    ///
-    /// # Errors
-    /// Where there are some already.
-    pub fn create(place: &'a Place, good: Slot, generation: Generation) -> Result<Self, BootError> {
-        let gate = Self::lock(place, "boot init")?;
-        let path = place.state();
-        if path.exists() {
-            return Err(BootError::SetUp { path });
-        }
-        gate.make(&Block::stable(generation, good))?;
-        Ok(gate)
     }
 
     /// Writes both files anew, wherever they come to lie, and remembers where that is.
@@ -170,36 +157,6 @@ impl<'a> Gate<'a> {
             .map_err(BootError::io("checkpoint the file system of", &path))
     }
 
-    /// Whether the state files are where they were made.
-    ///
-    /// # Errors
-    /// Says what is different.
-    pub fn check_moorings(&self) -> Result<(), BootError> {
-        let path = self.place.moorings();
-        let state = self.place.state();
-        let moved = |path: &Utf8Path, what: String| BootError::Moved {
-            path: path.to_owned(),
-            what,
-        };
-        let text = files::read_text(&path, 4096)?;
-        let made: Moorings = serde_json::from_str(&text)
-            .map_err(|error| moved(&state, format!("`{path}` cannot be read: {error}")))?;
-        for (path, made) in [(state, made.state), (self.place.mirror(), made.mirror)] {
-            let size = std::fs::metadata(&path).map(|data| data.len());
-            if !matches!(size, Ok(size) if size == SIZE as u64) {
-                return Err(moved(&path, format!("its size is not {SIZE} bytes")));
-            }
-            let now = mooring(&path)?;
-            if now != made {
-                return Err(moved(
-                    &path,
-                    format!("it lay at {}, and lies at {}", shown(&made), shown(&now)),
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// The state block as it is on the disk, or why it is none.
     ///
     /// # Errors
@@ -216,6 +173,36 @@ impl<'a> Gate<'a> {
         let bytes = files::read(&self.place.mirror(), STATE_LIMIT).ok()?;
         block::read_mirror(&bytes)
     }
+}
+
+/// Whether the state files are where they were made.
+///
+/// # Errors
+/// Says what is different.
+pub fn check_moorings(place: &Place) -> Result<(), BootError> {
+    let path = place.moorings();
+    let state = place.state();
+    let moved = |path: &Utf8Path, what: String| BootError::Moved {
+        path: path.to_owned(),
+        what,
+    };
+    let text = files::read_text(&path, 4096)?;
+    let made: Moorings = serde_json::from_str(&text)
+        .map_err(|error| moved(&state, format!("`{path}` cannot be read: {error}")))?;
+    for (path, made) in [(state, made.state), (place.mirror(), made.mirror)] {
+        let size = std::fs::metadata(&path).map(|data| data.len());
+        if !matches!(size, Ok(size) if size == SIZE as u64) {
+            return Err(moved(&path, format!("its size is not {SIZE} bytes")));
+        }
+        let now = mooring(&path)?;
+        if now != made {
+            return Err(moved(
+                &path,
+                format!("it lay at {}, and lies at {}", shown(&made), shown(&now)),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn shown(mooring: &Mooring) -> String {
@@ -288,7 +275,7 @@ impl Medium for Gate<'_> {
     }
 
     fn write(&mut self, block: &Block) -> Result<(), BootError> {
-        self.check_moorings()?;
+        check_moorings(self.place)?;
         if self.read()? != Ok(*block) {
             overwrite(&self.place.state(), &block.bytes())?;
         }
@@ -336,5 +323,91 @@ impl Medium for Gate<'_> {
 
     fn checkpoint(&mut self) -> Result<(), BootError> {
         self.checkpoint_directory().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::block::Generation;
+
+    struct Node {
+        _dir: tempfile::TempDir,
+        place: Place,
+        load: Load,
+    }
+
+    fn node() -> Node {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8PathBuf::from(dir.path().to_str().unwrap());
+        let (kernel, initrd) = (root.join("kernel"), root.join("initrd"));
+        files::write(&kernel, &[7; 5000]).unwrap();
+        files::write(&initrd, &[8; 3000]).unwrap();
+        let load = Load::of(&kernel, &initrd, "root=/dev/vda1", "6.18.40").unwrap();
+        Node {
+            _dir: dir,
+            place: Place::new(root),
+            load,
+        }
+    }
+
+    /// Fault 25.
+    #[test]
+    fn a_byte_that_changed_on_the_disk_is_noticed() {
+        let node = node();
+        let mut gate = Gate::lock(&node.place, "test").unwrap();
+        gate.fill(Slot::B, &node.load).unwrap();
+        gate.verify(Slot::B, &node.load).unwrap();
+        for name in ["vmlinuz", "initrd.img", "entry.cfg", "release"] {
+            let path = node.place.slot(Slot::B).join(name);
+            let file = File::options().write(true).open(&path).unwrap();
+            file.write_all_at(b"X", 1).unwrap();
+            let error = gate.verify(Slot::B, &node.load).unwrap_err();
+            assert!(
+                matches!(&error, BootError::Damaged { path: found, .. } if *found == path),
+                "{error}"
+            );
+            gate.fill(Slot::B, &node.load).unwrap();
+        }
+    }
+
+    /// What is copied is what was looked at, or nothing.
+    #[test]
+    fn a_kernel_that_changes_meanwhile_is_refused() {
+        let node = node();
+        let mut gate = Gate::lock(&node.place, "test").unwrap();
+        files::write(&node.load.kernel.0, b"another").unwrap();
+        let error = gate.fill(Slot::B, &node.load).unwrap_err();
+        assert!(matches!(error, BootError::File(_)), "{error}");
+        assert!(!node.place.slot(Slot::B).join("vmlinuz").exists());
+    }
+
+    /// Fault 20: each way in which a state file stops being the one that GRUB was shown.
+    #[test]
+    fn only_the_file_that_was_made_is_written_to() {
+        let node = node();
+        let mut gate = Gate::lock(&node.place, "test").unwrap();
+        let block = Block::stable(Generation(1), Slot::A);
+        gate.make(&block).unwrap();
+        let next = Block::stable(Generation(2), Slot::B);
+        gate.write(&next).unwrap();
+        assert_eq!(gate.read().unwrap(), Ok(next));
+        assert_eq!(gate.mirror(), Some(Slot::B));
+        for path in [node.place.state(), node.place.mirror()] {
+            let bytes = std::fs::read(&path).unwrap();
+            files::write(&path, &bytes).unwrap();
+            let error = gate.write(&block).unwrap_err();
+            assert!(matches!(error, BootError::Moved { .. }), "{error}");
+            assert_eq!(gate.read().unwrap(), Ok(next));
+            gate.make(&next).unwrap();
+        }
+        let longer = [&next.bytes()[..], b"#"].concat();
+        files::write(&node.place.state(), &longer).unwrap();
+        assert!(matches!(
+            check_moorings(&node.place),
+            Err(BootError::Moved { .. })
+        ));
+        files::write(&node.place.moorings(), b"{}").unwrap();
+        assert!(check_moorings(&node.place).is_err());
     }
 }

@@ -81,7 +81,7 @@ pub enum BootError {
     #[error("{}", findings(.0))]
     Preflight(Vec<Finding>),
     /// A command line that GRUB would read as its own language.
-    #[error("the command line has `{found}`, which GRUB would take for its own")]
+    #[error("the command line has `{}`, which GRUB would take for its own", .found.escape_default())]
     Words {
         /// The character.
         found: char,

@@ -3,6 +3,7 @@
 
 mod accept;
 mod app;
+mod boot;
 mod build;
 mod check;
 mod classify;
@@ -15,6 +16,7 @@ mod doctor;
 mod explain;
 mod fetch;
 mod fragment;
+mod gate;
 mod holders;
 mod init;
 mod keys;
@@ -25,6 +27,7 @@ mod run;
 mod runs;
 mod schema;
 mod shell;
+mod stage;
 mod store;
 mod verbs;
 mod verify;

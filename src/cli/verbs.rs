@@ -93,8 +93,13 @@ pub(super) const WITH_ANNOTATIONS: &[Format] = &[
 
 /// Nouns that group verbs, with what they are.
 pub const NOUNS: &[(&str, &str)] = &[
+    (
+        "boot",
+        "The boot gate of a node: slots, attempts, what the next boot starts",
+    ),
     ("config", "What a kernel is configured to be"),
     ("fragment", "Fragments out of what exists"),
+    ("gate", "The verdict on a kernel that runs for a trial"),
     (
         "keys",
         "The pinned certificates, and the keys that sign statements",
@@ -120,6 +125,14 @@ pub static VERBS: &[&Verb] = &[
     &super::build::VERB,
     &super::classify::VERB,
     &super::verify::VERB,
+    &super::boot::INIT,
+    &super::boot::STATUS,
+    &super::stage::VERB,
+    &super::boot::DISARM,
+    &super::boot::REPAIR,
+    &super::gate::RUN,
+    &super::gate::REJECT,
+    &super::gate::DEADMAN,
     &super::keys::LINT,
     &super::keys::REFRESH,
     &super::holders::NEW,

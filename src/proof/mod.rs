@@ -3,6 +3,7 @@
 //! One canonical form, so that an id is the digest of the bytes; unknown fields and newer schema
 //! numbers are refused, never ignored.
 
+pub mod boot_record;
 pub mod canonical;
 pub mod envelope;
 pub mod evidence;

@@ -11,6 +11,7 @@ pub mod channels;
 mod collateral;
 mod edit;
 mod error;
+pub mod gate;
 pub mod kinds;
 pub mod patch;
 pub mod pipeline;

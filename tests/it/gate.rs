@@ -2,6 +2,7 @@
 //! `tests/data/faults.txt`.
 
 mod faults;
+mod node;
 
 use std::fmt::Write as _;
 
@@ -17,6 +18,7 @@ use crate::support::{Case, Env, Outcome as Ending, Stop, fail, skip};
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
     let mut cases = grub_cases();
+    cases.extend(node::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();
     cases.extend([
         Case::new(

@@ -162,6 +162,22 @@ impl Files {
         Ok(files)
     }
 
+    /// What is on a node, below its `/boot/grub`.
+    pub fn below(directory: &Utf8Path) -> Result<Self, Stop> {
+        let mut files = Self::default();
+        for path in super::tree::listing(directory)? {
+            if !path.ends_with('/') {
+                let mut content = std::fs::read(directory.join(&path))?;
+                if path.ends_with("gate.cfg") || path.ends_with("entry.cfg") {
+                    let text = String::from_utf8_lossy(&content).replace("sleep 30", "sleep 1");
+                    content = text.into_bytes();
+                }
+                files = files.with(&path, content);
+            }
+        }
+        Ok(files)
+    }
+
     /// The same with one file more, or another content of it.
     pub fn with(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
         self = self.without(path);
@@ -205,7 +221,8 @@ impl Files {
     }
 }
 
-fn initrd(slot: Slot) -> Vec<u8> {
+/// The initrd of a slot.
+pub fn initrd(slot: Slot) -> Vec<u8> {
     format!("initrd of slot {slot}\n").repeat(500).into_bytes()
 }
 
@@ -252,6 +269,20 @@ impl Started {
     pub fn told(&self) -> Result<Told, Stop> {
         Told::read(&self.line).map_err(|error| fail(format!("{error}: {}", self.line)))
     }
+
+    /// That as one line: `b trial counted 1`.
+    pub fn as_text(&self) -> Result<String, Stop> {
+        let told = self.told()?;
+        assert_eq!(self.label, format!("slot-{}", told.slot));
+        let Told {
+            slot,
+            role,
+            why,
+            left,
+            ..
+        } = told;
+        Ok(format!("{slot} {role} {why} {left}"))
+    }
 }
 
 impl Ended {
@@ -265,17 +296,7 @@ impl Ended {
 
     /// What was told to the kernel, as one line: `b trial counted 1`.
     pub fn told(self) -> Result<String, Stop> {
-        let started = self.started()?;
-        let told = started.told()?;
-        assert_eq!(started.label, format!("slot-{}", told.slot));
-        let Told {
-            slot,
-            role,
-            why,
-            left,
-            ..
-        } = told;
-        Ok(format!("{slot} {role} {why} {left}"))
+        self.started()?.as_text()
     }
 }
 

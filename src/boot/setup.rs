@@ -1,0 +1,355 @@
+//! Setting a node up, and putting a kernel on trial, on a node's own files.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::Serialize;
+
+use super::block::{Block, Slot, Unsure};
+use super::disk::{Gate, Load, check_moorings};
+use super::error::BootError;
+use super::gate::{new_generation, told};
+use super::grub;
+use super::place::Place;
+use super::preflight::{self, Asked, Finding, TRIAL_WORDS};
+use super::stage::{self, Medium as _};
+use super::state::{self, NotTold, Told, foretell};
+use super::units;
+use crate::command::{Cmd, Tool};
+use crate::dotconfig::DotConfig;
+use crate::failure::in_one_line;
+use crate::files;
+
+/// Largest text that is read, in bytes.
+const LIMIT: u64 = 4 << 20;
+
+/// A node that was set up, or a kernel that was staged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Staged {
+    /// The slot that was filled.
+    pub slot: String,
+    /// What `uname -r` prints under its kernel.
+    pub release: String,
+    /// Its command line, without what GRUB adds.
+    pub words: String,
+    /// The generation of the trial, or of the node's first state.
+    pub generation: String,
+}
+
+/// Everything that speaks against setting this node up; none where it is fit.
+///
+/// # Errors
+/// Where the node's files cannot be read.
+pub fn check(place: &Place) -> Result<Vec<Finding>, BootError> {
+    Ok(preflight::judge(&preflight::look(place)?, Asked::SetUp))
+}
+
+/// Sets a node up: its kernel of `release` (the running one where it is not given) becomes slot `a`,
+/// known to be good.
+///
+/// # Errors
+/// Where the node is unfit, or has a gate already.
+pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
+    let path = place.state();
+    if path.exists() {
+        return Err(BootError::SetUp { path });
+    }
+    let found = check(place)?;
+    if !found.is_empty() {
+        return Err(BootError::Preflight(found));
+    }
+    let load = load(place, release, None)?;
+    let mut gate = Gate::lock(place, "boot init")?;
+    gate.fill(Slot::A, &load)?;
+    gate.checkpoint()?;
+    gate.verify(Slot::A, &load)?;
+    let generation = new_generation()?;
+    // The state comes before what reads it: a node that is cut off in between starts as it always
+    // did.
+    gate.make(&Block::stable(generation, Slot::A))?;
+    for (path, text, mode) in grub::FILES {
+        let path = place.at(path);
+        files::write(&path, text.as_bytes())?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))
+            .map_err(BootError::io("set the mode of", &path))?;
+    }
+    for (path, text) in units::FILES {
+        files::write(&place.at(path), text.as_bytes())?;
+    }
+    for (link, target) in units::LINKS {
+        enable(&place.at(link), target)?;
+    }
+    gate.checkpoint()?;
+    Ok(Staged {
+        slot: Slot::A.to_string(),
+        release: load.release,
+        words: load.words,
+        generation: generation.to_string(),
+    })
+}
+
+/// Makes the link that has systemd start a unit; one that is there already is fine.
+fn enable(link: &Utf8Path, target: &str) -> Result<(), BootError> {
+    if let Some(directory) = link.parent() {
+        files::create_dir_all(directory)?;
+    }
+    match std::os::unix::fs::symlink(target, link) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(BootError::io("link", link)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts the kernel of `release`, as its package left it in `/boot`, on trial.
+///
+/// # Errors
+/// Where node, kernel or state are unfit for it; nothing is armed then.
+pub fn stage(place: &Place, release: &str, words: Option<&str>) -> Result<Staged, BootError> {
+    let mut gate = Gate::hold(place, "stage")?;
+    let load = load(place, Some(release), words)?;
+    let needed = size(&load.kernel.0)? + size(&load.initrd.0)? + (1 << 20);
+    let mut found = preflight::judge(&preflight::look(place)?, Asked::Stage(needed));
+    let config = place.at(&format!("boot/config-{release}"));
+    found.extend(preflight::lint(
+        &DotConfig::parse(files::read_text(&config, LIMIT)?),
+        &load.words,
+    ));
+    found.extend(grub_reads(&place.grub_cfg()));
+    if !found.is_empty() {
+        return Err(BootError::Preflight(found));
+    }
+    let told = told_if_any(place)?;
+    let armed = stage::stage(&mut gate, told.as_ref(), &load, new_generation()?)?;
+    Ok(Staged {
+        slot: armed.other().to_string(),
+        release: load.release,
+        words: load.words,
+        generation: armed.generation.to_string(),
+    })
+}
+
+/// Takes back an armed trial; whether there was one.
+///
+/// # Errors
+/// In the trial itself, and where the block cannot be trusted or written.
+pub fn disarm(place: &Place) -> Result<bool, BootError> {
+    let mut gate = Gate::hold(place, "boot disarm")?;
+    let block = gate.block()?;
+    let disarmed = state::disarm(&block, told_if_any(place)?.as_ref())?;
+    gate.write(&disarmed)?;
+    Ok(block.trial.is_some())
+}
+
+/// Makes state files that are damaged or were replaced anew. Files that are in order stay as they
+/// are; whether any was made.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn repair(place: &Place) -> Result<bool, BootError> {
+    let gate = Gate::lock(place, "boot repair")?;
+    let read = if place.state().exists() {
+        gate.read()?
+    } else {
+        Err(Unsure::Size { found: 0 })
+    };
+    let block = match read {
+        Ok(block) if check_moorings(place).is_ok() && gate.mirror() == Some(block.good) => {
+            return Ok(false);
+        }
+        Ok(block) => block,
+        Err(_) => {
+            let told = told_if_any(place)?;
+            state::repair(gate.mirror(), told.as_ref(), new_generation()?)
+        }
+    };
+    // A file that was replaced may be the one that GRUB does not see: what it counted is not known.
+    let told = told_if_any(place)?;
+    let block = state::disarm(&block, told.as_ref())?;
+    gate.make(&block)?;
+    Ok(true)
+}
+
+/// What GRUB's own checker says against `grub.cfg`, where the node has that checker.
+fn grub_reads(path: &Utf8Path) -> Option<Finding> {
+    let checker = Tool::find("grub-script-check").ok()?;
+    let error = Cmd::new(&checker).arg(path.as_str()).run().err()?;
+    Some(Finding {
+        code: "grub-cfg-syntax",
+        what: format!("GRUB cannot read `{path}`: {}", in_one_line(&error)),
+        next: "see which file of `/etc/grub.d` printed that, then run `update-grub`".to_owned(),
+    })
+}
+
+fn size(path: &Utf8PathBuf) -> Result<u64, BootError> {
+    let data = std::fs::metadata(path).map_err(BootError::io("look at", path))?;
+    Ok(data.len())
+}
+
+/// What the running kernel was told; `None` where it was not started by the gate's entries.
+fn told_if_any(place: &Place) -> Result<Option<Told>, BootError> {
+    match told(place) {
+        Ok(told) => Ok(Some(told)),
+        Err(BootError::NotTold(NotTold::Absent)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn load(place: &Place, release: Option<&str>, words: Option<&str>) -> Result<Load, BootError> {
+    let release = match release {
+        Some(release) => release.to_owned(),
+        None => files::read_text(&place.at("proc/sys/kernel/osrelease"), LIMIT)?
+            .trim()
+            .to_owned(),
+    };
+    let words = match words {
+        Some(words) => words.to_owned(),
+        None => own_words(&files::read_text(&place.command_line(), LIMIT)?),
+    };
+    Load::of(
+        &place.at(&format!("boot/vmlinuz-{release}")),
+        &place.at(&format!("boot/initrd.img-{release}")),
+        &words,
+        &release,
+    )
+}
+
+/// A command line without what a boot loader adds.
+fn own_words(command_line: &str) -> String {
+    let added = |word: &str| {
+        ["BOOT_IMAGE=", "initrd=", "gate."]
+            .iter()
+            .any(|start| word.starts_with(start))
+            || TRIAL_WORDS.iter().any(|(known, _)| *known == word)
+    };
+    let words: Vec<&str> = command_line
+        .split_ascii_whitespace()
+        .filter(|word| !added(word))
+        .collect();
+    words.join(" ")
+}
+
+/// How a node stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// The slot that is known to come up; `None` where the block cannot be trusted.
+    pub good: Option<String>,
+    /// The slot on trial, and the attempts left.
+    pub trial: Option<(String, u8)>,
+    /// The generation of the block.
+    pub generation: Option<String>,
+    /// How the last trial ended, where no record of that is written yet.
+    pub last: Option<String>,
+    /// Why the block cannot be trusted.
+    pub unsure: Option<String>,
+    /// What the running kernel was started as: slot, role, why.
+    pub running: Option<(String, String, String)>,
+    /// What GRUB does at the next boot: slot, role, why.
+    pub next: (String, String, String),
+    /// What is in each slot, as `uname -r`; empty where nothing is.
+    pub slots: Vec<(String, String)>,
+    /// What is not as it must be, each with what to do.
+    pub alarms: Vec<(String, String)>,
+    /// Where the state block is.
+    pub state: String,
+}
+
+/// Looks at a node and changes nothing.
+///
+/// # Errors
+/// Where there is no gate, or its files cannot be read.
+pub fn status(place: &Place) -> Result<Status, BootError> {
+    let path = place.state();
+    if !path.exists() && !place.mirror().exists() {
+        return Err(BootError::NotSetUp { path });
+    }
+    let bytes = |path: &Utf8PathBuf| files::read(path, LIMIT).ok();
+    let (state, mirror) = (bytes(&path), bytes(&place.mirror()));
+    let choice = foretell(state.as_deref(), mirror.as_deref());
+    let block = Block::parse(state.as_deref().unwrap_or_default());
+    let mut alarms = alarms(place, &block, mirror.as_deref());
+    let running = match told_if_any(place) {
+        Ok(told) => told,
+        Err(error) => {
+            alarms.push((error.to_string(), "see `/proc/cmdline`".to_owned()));
+            None
+        }
+    };
+    let slots = Slot::BOTH.map(|slot| {
+        let release = files::read_text(&place.slot(slot).join("release"), LIMIT);
+        (
+            slot.to_string(),
+            release.unwrap_or_default().trim().to_owned(),
+        )
+    });
+    let known = block.as_ref().ok();
+    Ok(Status {
+        good: known.map(|block| block.good.to_string()),
+        trial: known.and_then(|block| Some((block.other().to_string(), block.trial?.left))),
+        generation: known.map(|block| block.generation.to_string()),
+        last: known
+            .map(|block| block.last.to_string())
+            .filter(|last| last != "none"),
+        unsure: block.as_ref().err().map(ToString::to_string),
+        running: running.map(|told| {
+            (
+                told.slot.to_string(),
+                told.role.to_string(),
+                told.why.to_string(),
+            )
+        }),
+        next: (
+            choice.slot.to_string(),
+            choice.role.to_string(),
+            choice.why.to_string(),
+        ),
+        slots: slots.to_vec(),
+        alarms,
+        state: place.shown(&path),
+    })
+}
+
+fn alarms(
+    place: &Place,
+    block: &Result<Block, Unsure>,
+    mirror: Option<&[u8]>,
+) -> Vec<(String, String)> {
+    let mut alarms = Vec::new();
+    let repair = "run `kiln boot repair`".to_owned();
+    match block {
+        Err(unsure) => alarms.push((
+            format!("the state block cannot be trusted: {unsure}"),
+            repair.clone(),
+        )),
+        Ok(block) if mirror.and_then(super::block::read_mirror) != Some(block.good) => {
+            alarms.push((
+                "the mirror names another good slot than the state block".to_owned(),
+                repair.clone(),
+            ));
+        }
+        Ok(_) => {}
+    }
+    if let Err(error) = check_moorings(place) {
+        alarms.push((error.to_string(), repair));
+    }
+    let grub_cfg = files::read_text(&place.grub_cfg(), LIMIT).unwrap_or_default();
+    if !grub::runs_the_gate(&grub_cfg) {
+        alarms.push((
+            "grub.cfg does not run the gate's text first and last".to_owned(),
+            "run `update-grub`".to_owned(),
+        ));
+    }
+    alarms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_kept_without_what_loaders_add() {
+        let line = "BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet gate.slot=b gate.left=1 \
+                    oops=panic panic=10 initrd=x panic=5\n";
+        assert_eq!(own_words(line), "root=/dev/vda1 ro quiet panic=5");
+    }
+}
