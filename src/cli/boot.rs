@@ -16,7 +16,7 @@ use crate::ui::{Answer, Style, Tone};
 /// What may go wrong on a node.
 pub(super) const NODE: &[Exit] = &[Exit::NodeRefused, Exit::Locked, Exit::NoSpace];
 
-/// Where the node's files are.
+// Where the node's files are. Not a doc comment: that would become the help of every verb with it.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Root {
     /// Work on the node whose files are below this directory
