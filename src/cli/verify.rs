@@ -141,6 +141,9 @@ impl Report<'_> {
         if manifest.unsigned_modules {
             doubts.push("not every module is signed: boot with Secure Boot off".to_owned());
         }
+        if self.verified.sbom.is_none() {
+            doubts.push("no bill of materials lies beside the manifest".to_owned());
+        }
         for file in &self.verified.strangers {
             doubts.push(format!(
                 "`{file}` lies beside the packages and is none of them"
@@ -182,6 +185,9 @@ impl Answer for Report<'_> {
             verified.packages
         ));
         line(format!("built from {}", self.source()));
+        if let Some(sbom) = &verified.sbom {
+            line(format!("what it is made of: {sbom}"));
+        }
         let rebuilders = verified.rebuilders();
         if !rebuilders.is_empty() {
             let names: Vec<&str> = rebuilders.iter().copied().collect();
@@ -219,6 +225,7 @@ impl Answer for Report<'_> {
             "directory": verified.packages,
             "packages": verified.manifest.packages,
             "strangers": verified.strangers,
+            "sbom": verified.sbom,
             "evidence": evidence.collect::<Vec<Value>>(),
             "reproduced_by": verified.rebuilders(),
             "known_keys": self.roles.holders.len(),

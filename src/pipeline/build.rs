@@ -14,6 +14,7 @@ use super::sign::Signing;
 use super::statements::{self, Signed};
 use super::workspace::Loaded;
 use crate::command::Tool;
+use crate::digest::Sha256;
 use crate::failure::{Diagnose as _, Exit, Failure};
 use crate::files::{self, Wait};
 use crate::kbuild::make::Kbuild;
@@ -23,6 +24,7 @@ use crate::kconfig::{GuardReport, GuardedConfig};
 use crate::proof::envelope::Envelope;
 use crate::proof::lock::Lock;
 use crate::proof::manifest::{Manifest, Package};
+use crate::proof::sbom;
 use crate::source::unpack::{Select, SourceTree, unpack};
 
 /// Name of the stage that compiles and packages.
@@ -203,11 +205,19 @@ impl Session<'_> {
         for doubt in checked.doubts() {
             run.doubt(doubt.to_string());
         }
-        let built = finish(lock, &guarded, &checked, run, signing)?;
+        let manifest = finish(lock, &guarded, &checked, run)?;
+        let signed = statements::write(self, run, &manifest, signing)?;
         if !options.keep {
             self.discard(&work)?;
         }
-        Ok(built)
+        Ok(Built {
+            manifest,
+            directory: run.directory().to_owned(),
+            reused: false,
+            doubts: run.doubts(),
+            compiled_in: run.took(COMPILE),
+            signed,
+        })
     }
 
     /// From the guard's answer to checked packages.
@@ -222,6 +232,10 @@ impl Session<'_> {
         keep_report(&configured, run.directory())?;
         let Configured { report, kbuild, .. } = configured;
         let guarded = report.into_guarded()?;
+        let (release, options) = (lock.release(), pipeline.spec.packages);
+        for target in ["olddefconfig", "bindeb-pkg"] {
+            run.runs(kbuild.make_for(&release, options, [target])?.line());
+        }
         let checked = self.compile(pipeline, lock, tree, &guarded, &kbuild)?;
         Ok((guarded, checked))
     }
@@ -422,15 +436,13 @@ pub(super) fn keep_report(configured: &Configured, directory: &Utf8Path) -> Resu
     Ok(())
 }
 
-/// Moves the checked packages to the run and writes their manifest last: what has a manifest
-/// is whole.
+/// Moves the checked packages to the run, with their bill of materials, and makes their manifest.
 fn finish(
     lock: &Lock,
     guarded: &GuardedConfig,
     checked: &CheckedPackages,
     run: &Run<'_>,
-    signing: &Signing,
-) -> Result<Built, Failure> {
+) -> Result<Manifest, Failure> {
     let directory = run.directory().to_owned();
     let mut packages = Vec::new();
     for package in checked.packages() {
@@ -450,27 +462,18 @@ fn finish(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    let manifest = Manifest {
+    let (toolchain, config) = (toolchain()?, guarded.digest());
+    let sbom = sbom::document(lock, &packages, &config, &toolchain)?;
+    files::write(&directory.join(statements::SBOM), &sbom)?;
+    Ok(Manifest {
         release: lock.release(),
         lock: lock.clone(),
         packages,
-        config: guarded.digest(),
+        config,
         guard_report: guarded.report_digest(),
-        toolchain: toolchain()?,
+        sbom: Sha256::of(&sbom),
+        toolchain,
         unsigned_modules: checked.modules().signed < checked.modules().count,
         unsigned_image: !checked.secure_boot_signed(),
-    };
-    let signed = statements::write_manifest(&directory.join(MANIFEST), &manifest, signing)?;
-    if let Signed::Nobody(reason) = &signed {
-        run.doubt(format!("the manifest is unsigned: {reason}"));
-    }
-    let doubts = run.doubts();
-    Ok(Built {
-        manifest,
-        directory,
-        reused: false,
-        doubts,
-        compiled_in: run.took(COMPILE),
-        signed,
     })
 }

@@ -181,6 +181,12 @@ const OWN: &[Need] = &[
         "judges the schemas that kiln prints",
     ),
     file(
+        &["/usr/lib/python3/dist-packages/cryptography/__init__.py"],
+        "python3-cryptography",
+        TEST,
+        "the other way to verify statements, which kiln's is compared with",
+    ),
+    file(
         &["/usr/lib/python3/dist-packages/yaml/__init__.py"],
         "python3-yaml",
         TEST,

@@ -87,6 +87,9 @@ pub struct Record {
     /// Why its outputs may not be published; empty for a clean run.
     #[serde(default)]
     pub doubts: Vec<String>,
+    /// The command lines that configured and built, as they are inside the sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
     /// What it did so far.
     pub stages: Vec<Stage>,
 }
@@ -167,6 +170,7 @@ impl<'a> Run<'a> {
             input_digest: None,
             release: None,
             doubts: Vec::new(),
+            commands: Vec::new(),
             stages: Vec::new(),
         };
         let open = Open {
@@ -231,6 +235,16 @@ impl<'a> Run<'a> {
     /// Why the outputs may not be published, so far.
     pub fn doubts(&self) -> Vec<String> {
         self.lock().record.doubts.clone()
+    }
+
+    /// Notes a command line that it runs.
+    pub fn runs(&self, line: String) {
+        self.lock().record.commands.push(line);
+    }
+
+    /// What is known of it so far.
+    pub fn record(&self) -> Record {
+        self.lock().record.clone()
     }
 
     /// Ends the run and keeps how.

@@ -1,15 +1,26 @@
-//! The statements of a build: its manifest, signed where a signer is configured.
+//! The statements of a build: its manifest and its provenance, signed where a signer is configured.
 
-use camino::Utf8Path;
+use std::collections::BTreeSet;
 
+use super::build::MANIFEST;
+use super::run::{Record, Run};
+use super::session::Session;
 use super::sign::Signing;
 use super::workspace::Workspace;
 use crate::clock;
 use crate::failure::Failure;
 use crate::files;
 use crate::proof::envelope::{Envelope, EnvelopeError};
+use crate::proof::evidence::LAUNCHER;
 use crate::proof::manifest::Manifest;
+use crate::proof::provenance::{self, Circumstances};
 use crate::proof::roles::Role;
+
+/// Name of the bill of materials in a run's directory, beside the manifest.
+pub const SBOM: &str = "sbom.json";
+
+/// Name of the provenance in a run's directory, beside the manifest.
+pub const PROVENANCE: &str = "provenance.json";
 
 /// Who vouches for a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,24 +39,59 @@ pub(super) fn signing(workspace: &Workspace, unsigned: bool) -> Result<Signing, 
     Ok(Signing::open(workspace, Role::Builder, clock::today())?)
 }
 
-/// Writes a manifest in its envelope, with every signature that can be had.
-pub(super) fn write_manifest(
-    path: &Utf8Path,
+/// Writes the statements of a build: its provenance, and last its manifest, since what has a
+/// manifest is whole. Each gets every signature that can be had.
+pub(super) fn write(
+    session: &Session<'_>,
+    run: &Run<'_>,
     manifest: &Manifest,
     signing: &Signing,
 ) -> Result<Signed, Failure> {
-    let mut envelope = Envelope::unsigned("manifest", &manifest.to_payload()?);
-    signing.sign(&mut envelope)?;
-    files::write(path, &envelope.to_bytes()?)?;
-    let mut names: Vec<String> = signing
+    let names: BTreeSet<String> = signing
         .holders()
         .map(|holder| holder.name.clone())
         .collect();
-    names.dedup();
+    let circumstances = circumstances(session, &run.record(), names.first());
+    let statement = provenance::statement(manifest, &circumstances)?;
+    let write = |name: &str, kind: &str, payload: &[u8]| -> Result<(), Failure> {
+        let mut envelope = Envelope::unsigned(kind, payload);
+        signing.sign(&mut envelope)?;
+        files::write(&run.directory().join(name), &envelope.to_bytes()?)?;
+        Ok(())
+    };
+    write(PROVENANCE, provenance::KIND, &statement)?;
+    write(MANIFEST, "manifest", &manifest.to_payload()?)?;
     if names.is_empty() {
-        return Ok(Signed::Nobody(signing.idle.join("; ")));
+        let reason = signing.idle.join("; ");
+        run.doubt(format!("the manifest is unsigned: {reason}"));
+        return Ok(Signed::Nobody(reason));
     }
-    Ok(Signed::By(names))
+    Ok(Signed::By(names.into_iter().collect()))
+}
+
+/// What the run was like so far.
+fn circumstances(session: &Session<'_>, run: &Record, builder: Option<&String>) -> Circumstances {
+    let host = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    let sandbox = match session.isolation.missing_reason() {
+        None => "bubblewrap: fixed paths, no network".to_owned(),
+        Some(reason) => format!("none: {reason}"),
+    };
+    Circumstances {
+        run: run.id.clone(),
+        times: (run.started.clone(), clock::now().to_string()),
+        builder: builder.map_or_else(|| "unsigned".to_owned(), Clone::clone),
+        kiln: env!("CARGO_PKG_VERSION").to_owned(),
+        host: (
+            text(host.nodename()),
+            text(host.release()),
+            text(host.machine()),
+        ),
+        sandbox,
+        launcher: LAUNCHER.to_owned(),
+        jobs: session.jobs.get(),
+        commands: run.commands.clone(),
+    }
 }
 
 /// Who signed the manifest of an earlier run and counts today.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::civil::Date;
 
+use super::statements::SBOM;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files::{self, FileError};
@@ -48,6 +49,9 @@ pub struct Verified {
     pub packages: Utf8PathBuf,
     /// Other packages there: nobody vouches for them.
     pub strangers: Vec<String>,
+    /// The bill of materials beside the manifest, which is the one it names; nothing where there is
+    /// no such file.
+    pub sbom: Option<Utf8PathBuf>,
     /// The evidence that counts, in the order given.
     pub evidence: Vec<(Utf8PathBuf, Counted)>,
 }
@@ -101,14 +105,26 @@ pub enum VerifyError {
         /// What stands there.
         file: String,
     },
-    /// A package is not there.
-    #[error("the package `{path}` cannot be read")]
+    /// A file is not there.
+    #[error("`{path}` cannot be read")]
     Missing {
         /// Where it should be.
         path: Utf8PathBuf,
         /// Why not.
         #[source]
         source: FileError,
+    },
+    /// The bill of materials is another one.
+    #[error(
+        "`{path}` is not the bill of materials of this build: it has sha256 {found}, expected {expected}"
+    )]
+    Sbom {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What the manifest says.
+        expected: Sha256,
+        /// Its digest.
+        found: Sha256,
     },
     /// A package is another one.
     #[error(
@@ -134,7 +150,7 @@ impl Diagnose for VerifyError {
                 source.exit()
             }
             // The statement is fine; the files are not what it is about.
-            Self::Missing { .. } | Self::Package { .. } => Exit::NotVerified,
+            Self::Missing { .. } | Self::Sbom { .. } | Self::Package { .. } => Exit::NotVerified,
             _ => Exit::StatementRejected,
         }
     }
@@ -146,6 +162,7 @@ impl Diagnose for VerifyError {
             Self::Release { .. } => "manifest-release",
             Self::Name { .. } => "manifest-name",
             Self::Missing { .. } => "package-missing",
+            Self::Sbom { .. } => "sbom-differs",
             Self::Package { .. } => "package-differs",
         }
     }
@@ -182,6 +199,7 @@ pub fn verify(question: &Question<'_>) -> Result<Verified, Failure> {
     let id = Sha256::of(signed.payload());
     let directory = directory(path, question.packages);
     let strangers = packages(name, &directory, &manifest)?;
+    let sbom = sbom(path, &manifest.sbom)?;
     let mut counted = Vec::new();
     for path in question.evidence {
         let envelope = read(path)?;
@@ -196,6 +214,7 @@ pub fn verify(question: &Question<'_>) -> Result<Verified, Failure> {
         unfit: signed.unfit().iter().map(ToString::to_string).collect(),
         packages: directory,
         strangers,
+        sbom,
         evidence: counted,
     })
 }
@@ -232,15 +251,37 @@ fn directory(manifest: &Utf8Path, given: Option<&Utf8Path>) -> Utf8PathBuf {
     if let Some(given) = given {
         return given.to_owned();
     }
-    let beside = match manifest.parent() {
-        Some(parent) if !parent.as_str().is_empty() => parent,
-        _ => Utf8Path::new("."),
-    };
+    let beside = beside(manifest);
     let packages = beside.join("packages");
     if packages.is_dir() {
         packages
     } else {
         beside.to_owned()
+    }
+}
+
+/// The directory that a file is in.
+fn beside(manifest: &Utf8Path) -> &Utf8Path {
+    match manifest.parent() {
+        Some(parent) if !parent.as_str().is_empty() => parent,
+        _ => Utf8Path::new("."),
+    }
+}
+
+/// The bill of materials beside a manifest, which must be the one it names.
+fn sbom(manifest: &Utf8Path, expected: &Sha256) -> Result<Option<Utf8PathBuf>, VerifyError> {
+    let path = beside(manifest).join(SBOM);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    match files::hash(&path) {
+        Ok((found, _bytes)) if found == *expected => Ok(Some(path)),
+        Ok((found, _bytes)) => Err(VerifyError::Sbom {
+            path,
+            expected: *expected,
+            found,
+        }),
+        Err(source) => Err(VerifyError::Missing { path, source }),
     }
 }
 

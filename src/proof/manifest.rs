@@ -45,6 +45,8 @@ pub struct Manifest {
     pub config: Sha256,
     /// Digest of the guard's report.
     pub guard_report: Sha256,
+    /// Digest of the bill of materials.
+    pub sbom: Sha256,
     /// Versions of the programs of the build root that decide the bytes. Empty for a pinned root,
     /// whose package lock says it.
     pub toolchain: BTreeMap<String, String>,
@@ -84,11 +86,11 @@ impl Manifest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::proof) mod tests {
     use super::*;
     use crate::proof::lock::tests::inputs;
 
-    fn manifest() -> Manifest {
+    pub(in crate::proof) fn manifest() -> Manifest {
         let lock = Lock::new(inputs(), None).unwrap();
         Manifest {
             release: lock.release(),
@@ -96,6 +98,7 @@ mod tests {
             packages: Vec::new(),
             config: Sha256::of(b"config"),
             guard_report: Sha256::of(b"report"),
+            sbom: Sha256::of(b"sbom"),
             toolchain: BTreeMap::from([("gcc".to_owned(), "12.2.0".to_owned())]),
             unsigned_modules: true,
             unsigned_image: true,

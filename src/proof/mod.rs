@@ -11,4 +11,7 @@ pub mod key;
 pub mod lock;
 pub mod manifest;
 pub mod misread;
+pub mod materials;
+pub mod provenance;
 pub mod roles;
+pub mod sbom;

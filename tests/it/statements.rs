@@ -1,6 +1,7 @@
 //! Statements: who may sign, how signing is done, and that nothing is believed that was not signed.
 
 mod built;
+mod independent;
 mod keys;
 mod signers;
 mod verify;
@@ -25,6 +26,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(signers::cases());
     cases.extend(verify::cases());
     cases.extend(built::cases());
+    cases.extend(independent::cases());
     cases
 }
 
@@ -69,6 +71,9 @@ fn signed(kind: &str, payload: &[u8], seeds: &[u8]) -> Result<Vec<u8>, Stop> {
 
 /// The bytes of the one package of [`manifest`].
 const DEB: &[u8] = b"a package";
+
+/// The bytes of its bill of materials.
+const SBOM: &[u8] = b"{}";
 
 /// A manifest of a made-up build with one package.
 fn manifest() -> Result<Manifest, Stop> {
@@ -117,6 +122,7 @@ fn manifest() -> Result<Manifest, Stop> {
         }],
         config: digest,
         guard_report: digest,
+        sbom: Sha256::of(SBOM),
         toolchain: BTreeMap::from([("gcc".to_owned(), "12.2.0".to_owned())]),
         unsigned_modules: true,
         unsigned_image: true,
@@ -131,5 +137,6 @@ fn publish(env: &Env, seeds: &[u8]) -> Result<Manifest, Stop> {
         signed("manifest", &manifest.to_payload()?, seeds)?,
     )?;
     env.write("out/packages/linux-image-x.deb", DEB)?;
+    env.write("out/sbom.json", SBOM)?;
     Ok(manifest)
 }

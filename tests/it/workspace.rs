@@ -414,6 +414,7 @@ fn machine_schemas() -> Outcome {
             release: lock.release(),
             config: lock.input_digest,
             guard_report: lock.input_digest,
+            sbom: lock.input_digest,
             packages: vec![Package {
                 name: "linux-image-x".to_owned(),
                 version: "6.18.40-1".to_owned(),

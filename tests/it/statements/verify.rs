@@ -209,6 +209,16 @@ fn packages() -> Outcome {
         .run()?
         .exits(Exit::NotVerified)?
         .warns("name their directory with `--dir`")?;
+    // So is the bill of materials, where it is.
+    env.write("out/packages/linux-image-x.deb", DEB)?;
+    env.write("out/sbom.json", b"[]")?;
+    let ran = env.kiln(VERIFY).run()?.exits(Exit::NotVerified)?;
+    drop(ran.warns("is not the bill of materials of this build")?);
+    std::fs::remove_file(env.path("out/sbom.json"))?;
+    env.kiln(VERIFY)
+        .run()?
+        .exits(0)?
+        .says("not proven: no bill of materials lies beside")?;
     // Beside the manifest they are found too.
     std::fs::remove_dir_all(env.path("out/packages"))?;
     env.write("out/linux-image-x.deb", DEB)?;
