@@ -1,4 +1,4 @@
-//! The bill of materials of a build: CycloneDX 1.4 in JSON (<https://cyclonedx.org/docs/1.4/json/>).
+//! The bill of materials of a build: `CycloneDX` 1.4 in JSON (<https://cyclonedx.org/docs/1.4/json/>).
 //!
 //! The same build gives the same bytes: no time and no random number is in it, which the format
 //! allows, so its digest can stand in the manifest.

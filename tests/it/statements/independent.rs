@@ -1,5 +1,5 @@
 //! What kiln writes, judged by programs that know nothing of it: Python with OpenSSL's ed25519, and
-//! CycloneDX's own schema.
+//! the own schema of `CycloneDX`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
