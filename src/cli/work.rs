@@ -61,6 +61,7 @@ impl Work {
                 return Err(Failure::usage("the variable KILN_STORE is not UTF-8"));
             }
         };
+        self.workspace.refuse_links()?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let jobs = self.workspace.settings().jobs.unwrap_or(processors as u64);
         let jobs = u32::try_from(jobs)

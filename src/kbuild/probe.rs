@@ -17,7 +17,7 @@ use super::probe_cache::Cache;
 use super::probe_environment::Derived;
 use super::probe_reach::Reach;
 use crate::command::{CommandError, Tool};
-use crate::failure::{Diagnose, Exit};
+use crate::failure::{Diagnose, Exit, in_one_line};
 use crate::files::{self, FileError};
 
 /// Largest Kconfig file or makefile that is read, in bytes: 6.12's largest has 90 KiB.
@@ -113,6 +113,8 @@ pub struct Probes {
     pub run: usize,
     /// Why the cache's file was not believed.
     pub ignored: Option<String>,
+    /// Why what was learnt could not be kept for the next time.
+    pub unkept: Option<String>,
 }
 
 /// Answers for one tree.
@@ -234,11 +236,13 @@ impl<'k> Prober<'k> {
             return Err(ProbeError::Underived { name, asked_by });
         }
         let ignored = state.cache.ignored().map(str::to_owned);
-        state.cache.keep()?;
+        // Only time is lost with it: what was answered holds.
+        let unkept = state.cache.keep().err().map(|error| in_one_line(&error));
         Ok(Probes {
             asked: state.answers.len(),
             run: state.run,
             ignored,
+            unkept,
         })
     }
 

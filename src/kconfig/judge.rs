@@ -4,7 +4,7 @@ use super::explain::Selector;
 use super::finding::{Finding, Kind, Requested, Rival, Severity, Why};
 use super::guard::Scene;
 use super::request::{Request, Source, shown};
-use super::symbols::{Site, Type};
+use super::symbols::Site;
 use crate::dotconfig::Value;
 
 /// Judges every request; the number of those that are met.
@@ -109,7 +109,7 @@ fn fault(scene: &Scene<'_>, request: &Request, actual: Option<&Value>) -> Option
         return None;
     }
     if let Some(expected) = symbols.kind(name)
-        && !fits(expected, &wanted.value)
+        && !expected.takes(&wanted.value)
     {
         return Some(Kind::WrongType {
             expected,
@@ -138,19 +138,6 @@ fn fault(scene: &Scene<'_>, request: &Request, actual: Option<&Value>) -> Option
         (_, Value::No) => Kind::Lost,
         _ => Kind::Differs,
     })
-}
-
-/// Whether a symbol of this type can have the value.
-fn fits(kind: Type, value: &Value) -> bool {
-    match kind {
-        Type::Bool => matches!(value, Value::Yes | Value::No),
-        Type::Tristate => matches!(value, Value::Yes | Value::Module | Value::No),
-        // A number that is off has no line; that is a request like another.
-        Type::Int => matches!(value, Value::Int(_) | Value::No),
-        // `10` is read as hexadecimal, and kept as written.
-        Type::Hex => matches!(value, Value::Hex(_) | Value::Int(_) | Value::No),
-        Type::String => matches!(value, Value::Text(_) | Value::No),
-    }
 }
 
 /// A request for a member of a choice that did not come out so.

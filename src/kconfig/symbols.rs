@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use super::finding::{DefinedAt, InChoice};
 use super::language::{self, Choice, Place, Symbol, SymbolId, Tree};
 use super::nearest::nearest;
+use crate::dotconfig::Value;
 
 /// A line of a Kconfig file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +69,19 @@ impl Type {
             language::Type::Hex => Self::Hex,
             language::Type::Text => Self::String,
         })
+    }
+
+    /// Whether a symbol of this type can have the value.
+    pub fn takes(self, value: &Value) -> bool {
+        match self {
+            Self::Bool => matches!(value, Value::Yes | Value::No),
+            Self::Tristate => matches!(value, Value::Yes | Value::Module | Value::No),
+            // A number that is off has no line; that is a request like another.
+            Self::Int => matches!(value, Value::Int(_) | Value::No),
+            // `10` is read as hexadecimal, and kept as written.
+            Self::Hex => matches!(value, Value::Hex(_) | Value::Int(_) | Value::No),
+            Self::String => matches!(value, Value::Text(_) | Value::No),
+        }
     }
 
     /// What a value of this type looks like.

@@ -121,6 +121,11 @@ impl Session<'_> {
                         "the kept answers of probes are not used: {why}; {note}"
                     ));
                 }
+                if let Some(why) = &probes.unkept {
+                    self.progress.warning(format!(
+                        "the answers of probes are not kept for the next time: {why}"
+                    ));
+                }
                 let (alone, resolved) = (engine.olddefconfig(base), engine.olddefconfig(merged));
                 let ours = Answers {
                     alone,

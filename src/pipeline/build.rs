@@ -25,7 +25,7 @@ use crate::proof::envelope::Envelope;
 use crate::proof::lock::Lock;
 use crate::proof::manifest::{Manifest, Package};
 use crate::proof::sbom;
-use crate::source::unpack::{Select, SourceTree, unpack};
+use crate::source::unpack::{Select, SourceTree, partial, unpack};
 
 /// Name of the stage that compiles and packages.
 const COMPILE: &str = "compile";
@@ -349,7 +349,11 @@ impl Session<'_> {
             &self.worker,
             &self.isolation,
             self.progress,
-        )?;
+        );
+        if tree.is_err() {
+            self.discard(&partial(destination))?;
+        }
+        let tree = tree?;
         self.progress.done(
             "unpack",
             format!("the bytes that were verified (sha256 {})", tarball.sha256()),

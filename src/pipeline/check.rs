@@ -466,6 +466,10 @@ impl<'a> Checker<'a> {
             let text = format!("this lock is of the line `{line}`, its file is named `{stem}`");
             self.report(file, 0, text);
         }
+        if let Some(base) = lock.inputs.base.config() {
+            let kept = file.replace(".lock.json", ".base.config");
+            self.digest(file, 0, Utf8Path::new(&kept), &base.sha256);
+        }
         let pipeline = self.pipelines.values().find(|p| p.name() == line);
         if let Some(loaded) = pipeline {
             let (asked, locked) = (loaded.spec.series.value, lock.inputs.version.series);

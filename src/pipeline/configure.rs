@@ -170,7 +170,7 @@ impl Session<'_> {
         })
     }
 
-    fn allowed(&self, pipeline: &Loaded) -> Result<Vec<spec::Allowed>, Failure> {
+    pub(super) fn allowed(&self, pipeline: &Loaded) -> Result<Vec<spec::Allowed>, Failure> {
         let Some(reference) = &pipeline.spec.config.collateral else {
             return Ok(Vec::new());
         };

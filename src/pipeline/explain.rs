@@ -7,7 +7,7 @@ use super::workspace::Loaded;
 use crate::dotconfig::Value;
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::kconfig::explain::{About, Explainer, Ground};
-use crate::kconfig::{Facts, Known, Symbols};
+use crate::kconfig::{Facts, Known, Symbols, Type};
 use crate::kernel::Version;
 
 /// What there is to say about a symbol.
@@ -38,6 +38,16 @@ pub enum ExplainError {
         /// What became of it.
         history: Option<Known>,
     },
+    /// The symbol is of another type than the value.
+    #[error("CONFIG_{symbol} cannot be {value}: it is {kind}, which takes {}", .kind.form())]
+    WrongType {
+        /// The symbol.
+        symbol: String,
+        /// What was asked about.
+        value: String,
+        /// Its type.
+        kind: Type,
+    },
     /// kiln cannot read the tree.
     #[error("kiln cannot read this tree's Kconfig files, so nothing can be explained")]
     Unreadable,
@@ -46,7 +56,7 @@ pub enum ExplainError {
 impl Diagnose for ExplainError {
     fn exit(&self) -> Exit {
         match self {
-            Self::Unknown { .. } => Exit::Usage,
+            Self::Unknown { .. } | Self::WrongType { .. } => Exit::Usage,
             Self::Unreadable => Exit::Build,
         }
     }
@@ -54,6 +64,7 @@ impl Diagnose for ExplainError {
     fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "unknown-symbol",
+            Self::WrongType { .. } => "wrong-type",
             Self::Unreadable => "kconfig-unreadable",
         }
     }
@@ -66,7 +77,9 @@ impl Diagnose for ExplainError {
             } => vec![format!(
                 "CONFIG_{nearest} is: `kiln explain CONFIG_{nearest}`"
             )],
-            Self::Unknown { nearest: None, .. } | Self::Unreadable => Vec::new(),
+            Self::Unknown { nearest: None, .. } | Self::WrongType { .. } | Self::Unreadable => {
+                Vec::new()
+            }
         }
     }
 }
@@ -97,7 +110,9 @@ impl Session<'_> {
         let Some(about) = Explainer::new(&mut model, ground).about(symbol, value) else {
             let nearest = facts.successor(symbol).or_else(|| {
                 let symbols = Symbols::new(Some(model.tree()));
-                symbols.nearest(symbol).map(str::to_owned)
+                let upper = symbol.to_ascii_uppercase();
+                let same = symbols.get(&upper).map(|_| upper.clone());
+                same.or_else(|| symbols.nearest(&upper).map(str::to_owned))
             });
             return Err(ExplainError::Unknown {
                 symbol: symbol.to_owned(),
@@ -107,6 +122,16 @@ impl Session<'_> {
             }
             .into());
         };
+        if let (Some(kind), Some(value)) = (about.kind, value)
+            && !kind.takes(value)
+        {
+            return Err(ExplainError::WrongType {
+                symbol: symbol.to_owned(),
+                value: value.to_string(),
+                kind,
+            }
+            .into());
+        }
         let no_effect = facts.no_effect(symbol, report.config());
         let known = facts
             .security(symbol)

@@ -57,8 +57,8 @@ pub enum LockedError {
         path: Utf8PathBuf,
         /// In the lock.
         expected: Sha256,
-        /// Of the file.
-        found: Sha256,
+        /// Of the file, or that there is none.
+        found: String,
     },
 }
 
@@ -136,11 +136,16 @@ impl Session<'_> {
             return Ok(None);
         };
         let path = self.base_path(pipeline);
-        let text = files::read_text(&path, LIMIT)?;
-        let found = Sha256::of(text.as_bytes());
-        if found == expected.sha256 {
-            return Ok(Some(text));
-        }
+        let found = if path.symlink_metadata().is_ok() {
+            let text = files::read_text(&path, LIMIT)?;
+            let found = Sha256::of(text.as_bytes());
+            if found == expected.sha256 {
+                return Ok(Some(text));
+            }
+            found.to_string()
+        } else {
+            "no file".to_owned()
+        };
         let Some(stored) = self.store.get(&expected.sha256)? else {
             return Err(LockedError::Base {
                 path,
@@ -182,6 +187,18 @@ impl Session<'_> {
         )?;
         let changed = differences(&lock.inputs, &inputs);
         Ok((inputs, changed))
+    }
+
+    /// Reads the files that the inputs will name: what is wrong in one is told before anything is
+    /// fetched for minutes.
+    pub(super) fn check_inputs(&self, pipeline: &Loaded) -> Result<(), Failure> {
+        drop(self.workspace.fragments_of(pipeline)?);
+        drop(self.locked_patches(pipeline)?);
+        drop(self.allowed(pipeline)?);
+        if let spec::Trim::Lsmod(path) = &pipeline.spec.config.trim {
+            files::hash(&self.workspace.root().join(path))?;
+        }
+        Ok(())
     }
 
     /// The inputs that the workspace's files and a proven source give together.

@@ -136,6 +136,7 @@ impl Session<'_> {
             .hint("leave `--offline` out, or build from the lock that is there"));
         }
         let previous = self.lock_if_any(pipeline)?;
+        self.check_inputs(pipeline)?;
         let (offered, end_of_life) = self.offered(pipeline, options)?;
         if let (Some(offered), Some(previous)) = (offered, &previous) {
             refuse_downgrade(pipeline, previous, offered, options)?;

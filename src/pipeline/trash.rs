@@ -30,12 +30,20 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Goes on with what earlier processes left.
+    /// Goes on with what earlier processes left, and with nothing else that lies there.
     pub fn empty_trash(&self) {
         let trash = self.trash();
         let left = files::list(&trash).unwrap_or_default();
-        empty(left.into_iter().map(|name| trash.join(name)).collect());
+        let ours = left.into_iter().filter(|name| is_ours(name));
+        empty(ours.map(|name| trash.join(name)).collect());
     }
+}
+
+/// Whether a name is one that [`Session::discard`] gives: a process and a count.
+fn is_ours(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    name.split_once('-')
+        .is_some_and(|(process, count)| number(process) && number(count))
 }
 
 /// Removes in the background. A failure costs disk, not correctness: nothing reads the trash, and

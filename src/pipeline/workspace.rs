@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::failure::{Diagnose, Exit};
+use crate::failure::{Diagnose, Exit, Failure};
 use crate::files::{self, FileError};
 use crate::kconfig::{Fragment, FragmentError};
 use crate::proof::roles::Roles;
@@ -182,6 +182,36 @@ impl Workspace {
     /// Where kiln keeps what can be made again: store, runs, object trees.
     pub fn dot_kiln(&self) -> Utf8PathBuf {
         self.root.join(".kiln")
+    }
+
+    /// Refuses links where kiln removes what it finds: a repository can carry one, and it could lead
+    /// anywhere.
+    pub fn refuse_links(&self) -> Result<(), Failure> {
+        let state = self.dot_kiln();
+        let parts = [
+            "cache",
+            "locks",
+            "quickstart",
+            "runs",
+            "store",
+            "trash",
+            "work",
+        ];
+        let parts = parts.iter().map(|part| state.join(part));
+        for path in std::iter::once(state.clone()).chain(parts) {
+            if path.is_symlink() {
+                return Err(Failure::usage(format!(
+                    "`{}` is a symbolic link: expected a directory, since kiln removes old files \
+                     below it",
+                    self.shown(&path)
+                ))
+                .hint(
+                    "remove the link; for a store elsewhere write `store: PATH` into kiln.yaml or \
+                     set KILN_STORE, for all of it use a bind mount",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Where runs are kept.

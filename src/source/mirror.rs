@@ -190,7 +190,13 @@ impl Mirrors {
     pub fn releases(&self, progress: &dyn Progress) -> Result<(Vec<u8>, Served), FetchError> {
         const CAP: u64 = 4 << 20;
         let at = [self.releases.document("releases.json")];
-        self.small("releases.json", &at, CAP, progress)
+        match self.small("releases.json", &at, CAP, progress) {
+            // It is never unpublished: where it is not, the address is wrong.
+            Err(FetchError::NotPublished { what, tried }) => {
+                Err(FetchError::Unreachable { what, tried })
+            }
+            answer => answer,
+        }
     }
 
     /// Fetches a small file of the archive, at most `cap` bytes, into memory.

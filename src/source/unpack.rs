@@ -220,7 +220,7 @@ impl SourceTree {
 /// Unpacks `tarball` to `dest`, which must not exist. Its files belong to the sandbox's user, with
 /// mode 0644 or 0755 and the archive's modification times.
 ///
-/// On failure nothing is left at `dest`. A tree that an earlier, killed run left half made beside it
+/// On failure nothing is left at `dest`, nor beside it unless it was interrupted. A tree that an earlier, killed run left half made beside it
 /// is removed first, so two unpackings to one place must not run at once; the run's lock sees to
 /// that.
 pub fn unpack(
@@ -244,8 +244,7 @@ pub fn unpack(
     if select == Select::All {
         check_room(tarball, parent)?;
     }
-    let name = dest.file_name().unwrap_or("source");
-    let partial = parent.join(format!(".{name}.partial"));
+    let partial = partial(dest);
     files::remove_dir_all(&partial)?;
     files::create_dir_all(&partial)?;
     let unpacked = isolation
@@ -267,11 +266,20 @@ pub fn unpack(
             patches: Vec::new(),
         }),
         Err(error) => {
-            // What went wrong first is what is reported.
-            let _left = files::remove_dir_all(&partial);
+            // Whoever stops kiln does not wait for a hundred thousand removals.
+            if !matches!(error.exit(), Exit::Interrupted | Exit::Terminated) {
+                // What went wrong first is what is reported.
+                let _left = files::remove_dir_all(&partial);
+            }
             Err(error)
         }
     }
+}
+
+/// Where a tree is until it is whole: an unpacking that was interrupted leaves it there.
+pub fn partial(dest: &Utf8Path) -> Utf8PathBuf {
+    let name = dest.file_name().unwrap_or("source");
+    dest.with_file_name(format!(".{name}.partial"))
 }
 
 fn check_room(tarball: &VerifiedTarball, parent: &Utf8Path) -> Result<(), UnpackError> {

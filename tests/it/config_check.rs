@@ -294,6 +294,10 @@ fn options_are_explained() -> Outcome {
         .warns("CONFIG_NO_HZ_FULL_ALL is not in linux 6.12")?
         .warns("kiln explain CONFIG_NO_HZ_FULL")?;
     // Of several pipelines one must be named.
+    explain(&["config_hz_1000"], 2)?.warns("kiln explain CONFIG_HZ_1000")?;
+    explain(&["NR_CPUS=many"], 2)?
+        .warns("cannot be many: it is int, which takes a decimal number")?;
+    explain(&["MODULES=2"], 2)?.warns("cannot be 2: it is bool")?;
     let vague = real.env.kiln(["explain", "HZ"]).run()?;
     vague.exits(2)?.warns("--pipeline")?;
     Ok(())

@@ -5,6 +5,7 @@ mod answers;
 mod edit;
 mod patched;
 mod sources;
+mod state;
 mod stopped;
 
 use camino::Utf8Path;
@@ -32,6 +33,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(edit::cases());
     cases.extend(patched::cases());
     cases.extend(sources::cases());
+    cases.extend(state::cases());
     cases.extend(stopped::cases());
     cases
 }

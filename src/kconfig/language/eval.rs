@@ -398,11 +398,7 @@ impl Model {
         };
         let own = base(self.tree.symbol(id).kind)?;
         let range = self.range(id)?;
-        let leading = |text, base| {
-            Number::leading(self.texts.get(text), base)
-                .bits
-                .cast_signed()
-        };
+        let leading = |text, base| Number::leading(self.texts.get(text), base);
         // A bound that is an int or hex symbol is read as that.
         let bound = |end| {
             let base = base(self.tree.symbol(end).kind).unwrap_or(own);

@@ -295,7 +295,7 @@ impl Writer<'_> {
                 "017",
                 "$(shell,echo 7; echo 8)",
             ],
-            "hex" => &["0x0", "0x10", "1f", "0xFF", "0X20", "\"0x5\""],
+            "hex" => &["0x0", "0x10", "1f", "0xFFFFFFFFFFFFFFFFFF", "\"0x5\""],
             "string" => &[
                 "\"\"",
                 "\"text\"",
@@ -562,8 +562,8 @@ impl Writer<'_> {
                 continue;
             }
             let list: &[&str] = match kind {
-                "int" => &["0", "1", "7", "30", "-9", "017", "0x1"],
-                "hex" => &["0x0", "0x11", "ff", "0xfff", "g"],
+                "int" => &["0", "1", "7", "9223372036854775808", "-9", "017", "0x1"],
+                "hex" => &["0x0", "0x11", "ff", "0xffffffffffffffff", "g"],
                 "string" => &["\"\"", "\"t\"", "plain", "\"a\\\\b\\\"\""],
                 _ => &["y", "y", "m", "n", "yes", "x"],
             };
