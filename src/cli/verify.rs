@@ -188,6 +188,9 @@ impl Answer for Report<'_> {
         if let Some(sbom) = &verified.sbom {
             line(format!("what it is made of: {sbom}"));
         }
+        if let Some(provenance) = &verified.provenance {
+            line(format!("how it was made: {provenance}"));
+        }
         let rebuilders = verified.rebuilders();
         if !rebuilders.is_empty() {
             let names: Vec<&str> = rebuilders.iter().copied().collect();
@@ -226,6 +229,7 @@ impl Answer for Report<'_> {
             "packages": verified.manifest.packages,
             "strangers": verified.strangers,
             "sbom": verified.sbom,
+            "provenance": verified.provenance,
             "evidence": evidence.collect::<Vec<Value>>(),
             "reproduced_by": verified.rebuilders(),
             "known_keys": self.roles.holders.len(),

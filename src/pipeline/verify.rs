@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::civil::Date;
 
-use super::statements::SBOM;
+use super::statements::{PROVENANCE, SBOM};
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files::{self, FileError};
@@ -14,6 +14,7 @@ use crate::proof::envelope::Envelope;
 use crate::proof::evidence::{self, Counted};
 use crate::proof::lock::LockError;
 use crate::proof::manifest::{Manifest, Package};
+use crate::proof::provenance;
 use crate::proof::roles::{Holder, Role, Roles};
 
 /// An envelope is its payload in base64, and signatures.
@@ -52,6 +53,8 @@ pub struct Verified {
     /// The bill of materials beside the manifest, which is the one it names; nothing where there is
     /// no such file.
     pub sbom: Option<Utf8PathBuf>,
+    /// The provenance beside the manifest, which a builder signed too; nothing where there is none.
+    pub provenance: Option<Utf8PathBuf>,
     /// The evidence that counts, in the order given.
     pub evidence: Vec<(Utf8PathBuf, Counted)>,
 }
@@ -126,6 +129,16 @@ pub enum VerifyError {
         /// Its digest.
         found: Sha256,
     },
+    /// The provenance is that of another build.
+    #[error("`{path}` is the provenance of {}, expected that of the manifest {expected}", of_what(.found.as_ref()))]
+    Provenance {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Id of the manifest.
+        expected: Sha256,
+        /// The one it is about.
+        found: Option<Sha256>,
+    },
     /// A package is another one.
     #[error(
         "`{path}` is not the package that was built: it has {bytes} bytes and sha256 {sha256}, expected \
@@ -141,6 +154,10 @@ pub enum VerifyError {
         /// What the manifest says.
         expected: Box<Package>,
     },
+}
+
+fn of_what(manifest: Option<&Sha256>) -> String {
+    manifest.map_or_else(|| "no build".to_owned(), |id| format!("the manifest {id}"))
 }
 
 impl Diagnose for VerifyError {
@@ -163,6 +180,7 @@ impl Diagnose for VerifyError {
             Self::Name { .. } => "manifest-name",
             Self::Missing { .. } => "package-missing",
             Self::Sbom { .. } => "sbom-differs",
+            Self::Provenance { .. } => "provenance-other",
             Self::Package { .. } => "package-differs",
         }
     }
@@ -200,6 +218,7 @@ pub fn verify(question: &Question<'_>) -> Result<Verified, Failure> {
     let directory = directory(path, question.packages);
     let strangers = packages(name, &directory, &manifest)?;
     let sbom = sbom(path, &manifest.sbom)?;
+    let provenance = provenance(path, &id, roles, today)?;
     let mut counted = Vec::new();
     for path in question.evidence {
         let envelope = read(path)?;
@@ -215,6 +234,7 @@ pub fn verify(question: &Question<'_>) -> Result<Verified, Failure> {
         packages: directory,
         strangers,
         sbom,
+        provenance,
         evidence: counted,
     })
 }
@@ -283,6 +303,32 @@ fn sbom(manifest: &Utf8Path, expected: &Sha256) -> Result<Option<Utf8PathBuf>, V
         }),
         Err(source) => Err(VerifyError::Missing { path, source }),
     }
+}
+
+/// The provenance beside a manifest, which must be signed by a builder and about that manifest.
+fn provenance(
+    manifest: &Utf8Path,
+    id: &Sha256,
+    roles: &Roles,
+    today: Date,
+) -> Result<Option<Utf8PathBuf>, Failure> {
+    let path = beside(manifest).join(PROVENANCE);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let envelope = read(&path)?;
+    let signed = envelope.open(path.as_str(), provenance::KIND, Role::Builder, roles, today)?;
+    let found = provenance::manifest_of(signed.payload());
+    if found != Some(*id) {
+        let expected = *id;
+        return Err(VerifyError::Provenance {
+            path,
+            expected,
+            found,
+        }
+        .into());
+    }
+    Ok(Some(path))
 }
 
 /// Looks at every byte of every package, and returns the names of others that are there.

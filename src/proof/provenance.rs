@@ -37,6 +37,21 @@ pub struct Circumstances {
     pub commands: Vec<String>,
 }
 
+const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+
+const PREDICATE: &str = "https://slsa.dev/provenance/v1";
+
+/// The manifest that a statement is about; nothing where it is another kind of statement.
+pub fn manifest_of(statement: &[u8]) -> Option<Sha256> {
+    let statement: Value = serde_json::from_slice(statement).ok()?;
+    if statement["_type"] != STATEMENT || statement["predicateType"] != PREDICATE {
+        return None;
+    }
+    let made = statement["predicate"]["runDetails"]["byproducts"].as_array()?;
+    let manifest = made.iter().find(|one| one["name"] == "manifest")?;
+    manifest["digest"]["sha256"].as_str()?.parse().ok()
+}
+
 /// The statement's bytes: of every package, made from what, how.
 pub fn statement(manifest: &Manifest, run: &Circumstances) -> Result<Vec<u8>, CanonicalError> {
     let digest = |sha256: &Sha256| json!({ "sha256": sha256 });
@@ -48,9 +63,9 @@ pub fn statement(manifest: &Manifest, run: &Circumstances) -> Result<Vec<u8>, Ca
     let materials = materials(inputs, &manifest.toolchain);
     let (host, kernel, machine) = &run.host;
     let statement = json!({
-        "_type": "https://in-toto.io/Statement/v1",
+        "_type": STATEMENT,
         "subject": subject.collect::<Vec<Value>>(),
-        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicateType": PREDICATE,
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:kiln:build:v1",
@@ -148,6 +163,14 @@ mod tests {
             read["predicate"]["runDetails"]["byproducts"][0]["digest"]["sha256"],
             id
         );
+        assert_eq!(manifest_of(&bytes), Some(manifest.id().unwrap()));
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        for other in [
+            text.replace("provenance/v1", "provenance/v9"),
+            "[]".to_owned(),
+        ] {
+            assert_eq!(manifest_of(other.as_bytes()), None);
+        }
         let all = &read["predicate"]["buildDefinition"]["resolvedDependencies"];
         for one in all.as_array().unwrap() {
             assert!(one["digest"].is_object() || one["uri"].is_string(), "{one}");

@@ -8,13 +8,13 @@ use kiln::failure::Exit;
 
 use super::{in_days, key, roles};
 use crate::support::made_up::MadeUp;
-use crate::support::{Case, Outcome, Stop};
+use crate::support::{Case, Outcome, Stop, skip};
 
 pub fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "statements::a_build_is_signed_and_verified",
-        signed,
-    )]
+    vec![
+        Case::new("statements::a_build_is_signed_and_verified", signed),
+        Case::new("statements::a_signer_that_fails_loses_no_build", failing),
+    ]
 }
 
 /// Puts a private key in the home and names it as a signer.
@@ -106,5 +106,49 @@ fn signed() -> Outcome {
     let planted = text.replacen("\"sig\": \"", "\"sig\": \"A", 1);
     std::fs::write(Utf8Path::new(&second), planted)?;
     assert_eq!(again()?["reused"], false);
+    Ok(())
+}
+
+/// A program that does not sign leaves no manifest; once it does, nothing is compiled again.
+fn failing() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    if kiln::command::Tool::find("openssl").is_err() {
+        return Err(skip("openssl is not installed"));
+    }
+    roles(&made.env, &[("builder", "ci", 1, "")])?;
+    sign_with(&made, &[1])?;
+    let home = made.env.root().join("home");
+    let script = home.join("sign");
+    let write = |text: &str| -> Outcome {
+        std::fs::write(&script, format!("#!/bin/sh\n{text}\n"))?;
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700))?;
+        Ok(())
+    };
+    let text = made.env.read("kiln.yaml")?;
+    let public = key(1).public();
+    let program = format!("command: {{run: [{script}], key: {public}}}");
+    made.env
+        .write("kiln.yaml", text.replace("file: ~/1.pem", &program))?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    write("cat > /dev/null; echo the token is gone >&2; exit 1")?;
+    let ran = made
+        .kiln("build made")
+        .run()?
+        .exits(Exit::StatementRejected)?;
+    drop(ran.warns("did not sign")?.warns("the token is gone")?);
+    let left = made.products()?;
+    assert!(
+        left.iter().all(|path| !path.ends_with("manifest.json")),
+        "{left:?}"
+    );
+    write(&format!(
+        "f=$(mktemp); cat > $f; openssl pkeyutl -sign -rawin -inkey {home}/1.pem -in $f"
+    ))?;
+    let ran = made.kiln("build made --format json").run()?.exits(0)?;
+    let ran = ran.warns("the packages of a stopped build of the same inputs are complete")?;
+    let answer = ran.json()?;
+    assert_eq!(answer["signed_by"], serde_json::json!(["ci"]));
+    let manifest = answer["manifest"].as_str().unwrap_or_default();
+    made.env.kiln(["verify", manifest]).run()?.exits(0)?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use camino::{Utf8Path, Utf8PathBuf};
+use kiln::failure::Exit;
 use serde_json::Value;
 
 use super::built::sign_with;
@@ -128,9 +129,15 @@ fn signatures(env: &Env, directory: &Utf8Path, verified: &Value) -> Outcome {
             "A"
         };
         let planted = format!("{}{other}{}", &text[..at], &text[at + 1..]);
-        let twin = env.write("twin.json", planted)?;
+        let twin = env.write("twin.json", &planted)?;
         let (code, said) = python(env, VERIFIER, &[&twin, &roles])?;
         assert_eq!(code, Some(1), "{name}: {said}");
+        let manifest = directory.join("manifest.json");
+        let verify = || env.kiln(["verify", manifest.as_str()]).run();
+        std::fs::write(&file, planted)?;
+        verify()?.exits(Exit::StatementRejected)?;
+        std::fs::write(&file, text)?;
+        verify()?.exits(0)?.says("how it was made: ")?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("statements::every_changed_byte_is_noticed", bytes),
         Case::new("statements::packages_are_looked_at", packages),
         Case::new("statements::a_manifest_must_agree_with_itself", itself),
+        Case::new("statements::provenance_must_be_of_the_build", provenance),
         Case::new("statements::evidence_counts_holders", evidence),
         Case::new("statements::evidence_that_does_not_count", bad_evidence),
     ]
@@ -252,6 +253,42 @@ fn itself() -> Outcome {
         let ran = env.kiln(VERIFY).arg("--format").arg("json").run()?;
         let error = ran.exits(Exit::StatementRejected)?.json()?["error"].clone();
         assert_eq!(error["code"], code, "{error}");
+    }
+    Ok(())
+}
+
+/// What lies beside the manifest as its provenance is signed by a builder, and of this build.
+fn provenance() -> Outcome {
+    let env = world()?;
+    let id = publish(&env, &[1])?.id()?;
+    let statement = |id: &Sha256, predicate: &str| {
+        format!(
+            "{{\"_type\":\"https://in-toto.io/Statement/v1\",\"predicate\":{{\"runDetails\":\
+             {{\"byproducts\":[{{\"digest\":{{\"sha256\":\"{id}\"}},\"name\":\"manifest\"}}]}}}},\
+             \"predicateType\":\"{predicate}\"}}"
+        )
+    };
+    let slsa = "https://slsa.dev/provenance/v1";
+    let other = Sha256::of(b"other");
+    for (kind, payload, seed, code) in [
+        ("provenance", statement(&id, slsa), 1, ""),
+        ("provenance", statement(&other, slsa), 1, "provenance-other"),
+        ("provenance", statement(&id, "urn:x"), 1, "provenance-other"),
+        ("provenance", "{}".to_owned(), 1, "provenance-other"),
+        ("provenance", statement(&id, slsa), 2, "signer-role"),
+        ("manifest", statement(&id, slsa), 1, "envelope-type"),
+    ] {
+        env.write(
+            "out/provenance.json",
+            signed(kind, payload.as_bytes(), &[seed])?,
+        )?;
+        let ran = env.kiln(VERIFY).arg("--format").arg("json").run()?;
+        if code.is_empty() {
+            assert_eq!(ran.exits(0)?.json()?["provenance"], "out/provenance.json");
+        } else {
+            let error = ran.exits(Exit::StatementRejected)?.json()?["error"].clone();
+            assert_eq!(error["code"], code, "{error}");
+        }
     }
     Ok(())
 }
