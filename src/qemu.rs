@@ -98,11 +98,10 @@ pub struct Probe {
 pub const CPU: &str = "max";
 
 /// Chooses an accelerator by running a guest of six instructions, on the machine and processor that
-/// guests get: a `/dev/kvm` may exist and refuse to open, or open and never run anything, or (seen
-/// in a virtual machine) run the oldest processor model and abort on `max`.
+/// guests get: a `/dev/kvm` may exist and refuse to open, or open and never run anything, or,
+/// where KVM is nested, run the oldest processor model and abort on `max`.
 ///
-/// It is no proof: in that virtual machine the oldest model ran these instructions, and hung in the
-/// first ones of a kernel. So a guest that hangs under KVM is worth a second try under TCG.
+/// It is no proof: a model may run these instructions and hang in the first ones of a kernel. So a guest that hangs under KVM is worth a second try under TCG.
 pub fn probe() -> Result<Probe, GuestError> {
     let tcg = |reason: &str| Probe {
         accel: Accel::Tcg,

@@ -168,3 +168,20 @@ fn source(built: &crate::pipeline::build::Built) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::embedded;
+
+    #[test]
+    fn every_word_names_a_pipeline_that_comes_with_kiln() {
+        for config in Config::value_variants() {
+            let path = format!("pipelines/{}.yaml", config.pipeline());
+            assert!(
+                embedded::FILES.iter().any(|(known, _)| *known == path),
+                "{path}"
+            );
+        }
+    }
+}

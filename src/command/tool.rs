@@ -55,14 +55,16 @@ impl Tool {
         &self.path
     }
 
-    /// The first line of what `--version` prints.
+    /// The first line of what `--version` prints that says anything.
     pub fn version(&self) -> Result<String, CommandError> {
         let output = Cmd::new(self)
             .arg("--version")
             .deadline(Duration::from_secs(20))
             .capture()?;
         let text = String::from_utf8_lossy(&output);
-        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+        let mut lines = text.lines().map(str::trim);
+        let first = lines.find(|line| !line.is_empty());
+        Ok(first.unwrap_or_default().to_owned())
     }
 }
 

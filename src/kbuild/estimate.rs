@@ -52,7 +52,7 @@ impl Estimate {
             (false, false) => 700,
         };
         let memory_bytes = (jobs * 300).max(last) * MIB;
-        // 927 s for 1464 objects, on one of two virtual cores that others used as well.
+        // 927 s for 1464 objects.
         let cpu_seconds = objects * if debug { 17 } else { 13 } / 20;
         Self {
             objects,

@@ -31,7 +31,7 @@ const LSMOD: &str = "lsmod";
 const TEXT_LIMIT: u64 = 16 << 20;
 
 /// Longest that a configuration target may take: 3 to 15 s on a quiet machine, minutes on a
-/// crowded one.
+/// busy one.
 const CONFIG_DEADLINE: Duration = Duration::from_mins(30);
 
 /// Why a make target gave no answer.

@@ -54,6 +54,7 @@ fn drift(scene: &Scene<'_>, change: &Change) -> Finding {
     let kind = Kind::Drift {
         security,
         defined: !scene.is_unknown(&change.symbol),
+        trimmed: false,
         probes: Vec::new(),
         history: scene.facts.history(&change.symbol),
     };

@@ -163,6 +163,9 @@ pub enum Kind {
         security: Option<Known>,
         /// Whether the tree still defines it.
         defined: bool,
+        /// Whether the pipeline's `trim` is behind it: the base as it was before keeps it here.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        trimmed: bool,
         /// The probes of the build root's programs behind it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         probes: Vec<Answered>,
@@ -340,6 +343,7 @@ impl Finding {
             Kind::Collateral { .. } => "collateral",
             Kind::SiblingOff { .. } => "sibling-off",
             Kind::AllowanceUnused { .. } => "allowance-unused",
+            Kind::Drift { trimmed: true, .. } => "trimmed",
             Kind::Drift { .. } => "drift",
             Kind::NewDefault { .. } => "new-default",
             Kind::NoEffect { .. } => "no-effect",

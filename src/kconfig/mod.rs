@@ -30,6 +30,7 @@ mod nearest;
 mod request;
 mod say;
 mod symbols;
+mod trimmed;
 
 pub use change::{Changed, Class};
 pub use costs::{Cost, Direct, costs};

@@ -136,10 +136,17 @@ impl Finding {
             Kind::Drift {
                 security,
                 defined,
+                trimmed,
                 history,
                 probes,
             } => {
-                let instead = format!("the base alone gives {name} {actual} here, not {before}");
+                let instead = if *trimmed {
+                    format!(
+                        "{name} goes with what `trim` takes out of the base: {actual}, not {before}"
+                    )
+                } else {
+                    format!("the base alone gives {name} {actual} here, not {before}")
+                };
                 let mut parts = vec![instead];
                 if !defined {
                     parts.push(": it is not in this tree".to_owned());

@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::answers::Asked;
 use super::configure::Configured;
+use super::needs::{self, Purpose};
 use super::resolve;
 use super::run::{self, Run};
 use super::session::Session;
@@ -102,6 +103,7 @@ impl Session<'_> {
             self.progress,
         )?;
         run.building(lock.input_digest, &lock.release().to_string())?;
+        run.programs(needs::programs(Purpose::Build))?;
         let result =
             self.listening(&run)
                 .stages(pipeline, &lock, &run, (options, &signing), judged);

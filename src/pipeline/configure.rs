@@ -90,10 +90,12 @@ impl Session<'_> {
             format!("{} on {}", pipeline.file, lock.inputs.version),
         );
         let kbuild = self.kbuild(tree, directory)?;
-        let base = self.base(pipeline, lock, &kbuild)?;
+        let whole = self.whole_base(pipeline, lock, &kbuild)?;
+        let trimmed = self.trimmed(pipeline, &whole, &kbuild)?;
+        let base = trimmed.as_ref().unwrap_or(&whole);
         let fragments = self.workspace.fragments_of(pipeline)?;
         let merged = kconfig::merge(
-            &base,
+            base,
             &fragments,
             &assertions(pipeline),
             lock.inputs.version.series,
@@ -118,10 +120,10 @@ impl Session<'_> {
             DotConfig::parse(&*alone.text),
             DotConfig::parse(&*resolved.text),
         );
-        let report = kconfig::guard(
+        let mut report = kconfig::guard(
             &Evidence {
                 merged: &merged,
-                base: &base,
+                base,
                 base_alone: &base_alone,
                 resolved: &config,
                 remarks: &remarks(&resolved),
@@ -133,10 +135,13 @@ impl Session<'_> {
             },
             model.as_mut().map_err(|reason| reason.clone()),
         );
+        if let (Some(_), Ok(model)) = (&trimmed, &mut model) {
+            report.tell_trim_apart(&whole, &merged, model);
+        }
         progress.done("guard", summary(&report));
         Ok(Configured {
             merged,
-            base,
+            base: trimmed.unwrap_or(whole),
             base_alone,
             report,
             kbuild,
@@ -145,8 +150,13 @@ impl Session<'_> {
         })
     }
 
-    /// The base config of the lock, trimmed as the pipeline says.
-    fn base(&self, pipeline: &Loaded, lock: &Lock, kbuild: &Kbuild) -> Result<DotConfig, Failure> {
+    /// The base config of the lock.
+    fn whole_base(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        kbuild: &Kbuild,
+    ) -> Result<DotConfig, Failure> {
         let text = match (&lock.inputs.base, self.kept_base(pipeline, lock)?) {
             (_, Some(text)) => text,
             (lock::Base::Target { target }, None) => {
@@ -157,15 +167,25 @@ impl Session<'_> {
             }
             (_, None) => String::new(),
         };
-        let base = DotConfig::parse(text);
+        Ok(DotConfig::parse(text))
+    }
+
+    /// The base without what the pipeline's `trim` takes out of it; nothing where it has none.
+    fn trimmed(
+        &self,
+        pipeline: &Loaded,
+        base: &DotConfig,
+        kbuild: &Kbuild,
+    ) -> Result<Option<DotConfig>, Failure> {
         Ok(match &pipeline.spec.config.trim {
-            spec::Trim::None => base,
-            spec::Trim::ModulesOff => modules_off(&base),
+            spec::Trim::None => None,
+            spec::Trim::ModulesOff => Some(modules_off(base)),
             spec::Trim::Lsmod(path) => {
                 let list = files::read_text(&self.workspace.root().join(path), LIMIT)?;
                 self.progress
                     .note("the base is trimmed by the tree's own `make localmodconfig`");
-                DotConfig::parse(kbuild.localmodconfig(base.text(), &list)?.text)
+                let text = kbuild.localmodconfig(base.text(), &list)?.text;
+                Some(DotConfig::parse(text))
             }
         })
     }

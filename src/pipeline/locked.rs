@@ -323,7 +323,9 @@ pub(super) fn check_source(pipeline: &Loaded, locked: &Inputs) -> Result<(), Fai
 
 fn check_base(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
     let wanted = match &pipeline.spec.config.base.value {
-        spec::Base::Debian { package, flavour } => format!("{flavour} of {package}"),
+        spec::Base::Debian {
+            package, flavour, ..
+        } => format!("{flavour} of {package}"),
         spec::Base::File { path, sha256, .. } => format!("{path} with sha256 {sha256}"),
         spec::Base::Target(target) => format!("make {target}"),
     };

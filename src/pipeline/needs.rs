@@ -1,6 +1,6 @@
 //! What a host must have for the work, why, and which Debian package brings it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -215,6 +215,28 @@ pub fn of(purposes: &[Purpose]) -> Vec<&'static Need> {
         .iter()
         .filter(|need| need.purposes.iter().any(|p| purposes.contains(p)))
         .collect()
+}
+
+/// The programs of this host that work of a purpose may run, by name: the path of each and what it
+/// says of its version. One that is missing is left out: the work says so where it needs it.
+pub fn programs(purpose: Purpose) -> BTreeMap<String, String> {
+    // Beside those that someone may have to install: what every Debian has.
+    let always = ["apt-get", "dpkg-query", "tar"];
+    let named = of(&[purpose])
+        .into_iter()
+        .filter_map(|need| match need.thing {
+            Thing::Program(name) => Some(name),
+            Thing::File(_) => None,
+        });
+    let mut found = BTreeMap::new();
+    for name in named.chain(always) {
+        if let Ok(tool) = Tool::find(name) {
+            // A program that does not answer is the same one by its path.
+            let version = tool.version().unwrap_or_default();
+            found.insert(name.to_owned(), format!("{} {version}", tool.path()));
+        }
+    }
+    found
 }
 
 /// The packages that bring what is missing, sorted.

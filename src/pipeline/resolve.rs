@@ -70,13 +70,13 @@ pub enum ResolveError {
     },
     /// The named base config has other bytes.
     #[error(
-        "{at}: `{path}` is not the base config that the pipeline names: expected sha256 {expected}, found {found}"
+        "{at}: `{what}` is not the base config that the pipeline names: expected sha256 {expected}, found {found}"
     )]
     Base {
         /// `file:line` in the pipeline.
         at: String,
-        /// The file.
-        path: String,
+        /// The file, or the flavour and its package.
+        what: String,
         /// In the pipeline.
         expected: Sha256,
         /// Of the file.
@@ -107,7 +107,7 @@ impl Diagnose for ResolveError {
                 format!("to accept {offered}: `kiln resolve {pipeline} --allow-downgrade`"),
             ],
             Self::OtherSeries { .. } => vec!["change `series:` in the pipeline, or ask for another version".to_owned()],
-            Self::Base { .. } => vec!["if the file was changed on purpose, put its new sha256 into the pipeline".to_owned()],
+            Self::Base { .. } => vec!["if it was changed on purpose, or the archive has moved on, put its new sha256 into the pipeline".to_owned()],
         }
     }
 }
@@ -236,10 +236,18 @@ impl Session<'_> {
     fn base_config(&self, pipeline: &Loaded) -> Result<(lock::Base, Option<Vec<u8>>), Failure> {
         let base = &pipeline.spec.config.base;
         match &base.value {
-            spec::Base::Debian { package, flavour } => {
+            spec::Base::Debian {
+                package,
+                flavour,
+                sha256,
+            } => {
                 self.progress
                     .started("base config", format!("{flavour} of {package} through apt"));
                 let found = self.debian().base_config(package, flavour, None)?;
+                if let Some(expected) = sha256 {
+                    let what = format!("{flavour} of {package}");
+                    check_base(pipeline, &what, *expected, Sha256::of(&found.bytes))?;
+                }
                 self.progress.done(
                     "base config",
                     format!("{} bytes, kept beside the lock", found.bytes.len()),
@@ -249,17 +257,7 @@ impl Session<'_> {
             spec::Base::File { path, sha256, .. } => {
                 let bytes = files::read(&self.workspace.root().join(path), BASE_LIMIT)?;
                 let found = Sha256::of(&bytes);
-                if found != *sha256 {
-                    let at = format!("{}:{}", pipeline.file, base.referenced.line());
-                    let (path, expected) = (path.to_string(), *sha256);
-                    return Err(ResolveError::Base {
-                        at,
-                        path,
-                        expected,
-                        found,
-                    }
-                    .into());
-                }
+                check_base(pipeline, path.as_str(), *sha256, found)?;
                 let config = Blob {
                     sha256: found,
                     bytes: bytes.len() as u64,
@@ -280,6 +278,26 @@ impl Session<'_> {
             )),
         }
     }
+}
+
+/// Compares the base config `what` with the digest that the pipeline names.
+fn check_base(
+    pipeline: &Loaded,
+    what: &str,
+    expected: Sha256,
+    found: Sha256,
+) -> Result<(), Failure> {
+    if found == expected {
+        return Ok(());
+    }
+    let line = pipeline.spec.config.base.referenced.line();
+    Err(ResolveError::Base {
+        at: format!("{}:{line}", pipeline.file),
+        what: what.to_owned(),
+        expected,
+        found,
+    }
+    .into())
 }
 
 fn check_series(pipeline: &Loaded, version: Version) -> Result<(), Failure> {

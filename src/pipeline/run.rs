@@ -1,6 +1,7 @@
 //! A run: one execution of a long verb, with its log, events, reports and outputs in a directory
 //! of its own, written as it goes, so that a killed run still tells how far it came.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::sync::Mutex;
@@ -90,6 +91,10 @@ pub struct Record {
     /// The command lines that configured and built, as they are inside the sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
+    /// The host's programs that it may run, by name: path and what each says of its version. For
+    /// people who look for a difference; nothing is compared with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
     /// What it did so far.
     pub stages: Vec<Stage>,
 }
@@ -171,6 +176,7 @@ impl<'a> Run<'a> {
             release: None,
             doubts: Vec::new(),
             commands: Vec::new(),
+            programs: BTreeMap::new(),
             stages: Vec::new(),
         };
         let open = Open {
@@ -215,6 +221,12 @@ impl<'a> Run<'a> {
             open.record.input_digest = Some(input_digest);
             open.record.release = Some(release.to_owned());
         }
+        self.save()
+    }
+
+    /// Notes which programs it may run.
+    pub fn programs(&self, programs: BTreeMap<String, String>) -> Result<(), FileError> {
+        self.lock().record.programs = programs;
         self.save()
     }
 

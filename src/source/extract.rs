@@ -472,3 +472,56 @@ fn kind_text(kind: EntryType) -> String {
         other => format!("of type {:?}", char::from(other.as_byte())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek as _;
+
+    use super::*;
+
+    /// An archive of so many files of ten bytes, below one directory.
+    fn archive(files: u64) -> File {
+        let mut builder = tar::Builder::new(tempfile::tempfile().unwrap());
+        let mut add = |name: &str, kind, content: &[u8]| {
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(kind);
+            header.set_size(content.len() as u64);
+            header.set_mode(0o755);
+            builder.append_data(&mut header, name, content).unwrap();
+        };
+        add("linux-6.18/", EntryType::Directory, b"");
+        for number in 0..files {
+            let name = format!("linux-6.18/file-{number}");
+            add(&name, EntryType::Regular, b"ten bytes.");
+        }
+        let mut file = builder.into_inner().unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    fn extracted(files: u64, entries: u64, bytes: u64) -> Result<Extracted, ExtractError> {
+        let dest = tempfile::tempdir().unwrap();
+        let job = Job {
+            prefix: "linux-6.18".to_owned(),
+            select: Select::All,
+            entries,
+            bytes,
+            writers: 2,
+        };
+        let path = Utf8Path::new(dest.path().to_str().unwrap());
+        extract(archive(files), path, &job)
+    }
+
+    #[test]
+    fn entries_and_bytes_have_a_limit() {
+        let good = extracted(4, 5, 40).unwrap();
+        assert_eq!((good.files, good.bytes), (4, 40));
+        let many = extracted(4, 4, 40).unwrap_err();
+        assert!(matches!(many, ExtractError::TooMany { limit: 4 }), "{many}");
+        let large = extracted(4, 5, 39).unwrap_err();
+        assert!(
+            matches!(large, ExtractError::TooLarge { limit: 39 }),
+            "{large}"
+        );
+    }
+}

@@ -100,6 +100,8 @@ pub enum Base {
         package: String,
         /// Which of its configs, such as `none_amd64`.
         flavour: String,
+        /// Digest that the config must have, where the pipeline does not follow the archive.
+        sha256: Option<Sha256>,
     },
     /// A file, with the facts that it must have.
     File {
@@ -365,6 +367,7 @@ static BASE: [Field; 3] = [
                 "which of its configs, such as none_amd64",
                 Shape::Text(&kinds::FLAVOUR),
             ),
+            optional("sha256", "its digest", Shape::Text(&kinds::SHA256)),
         ]),
     ),
     required(

@@ -162,6 +162,7 @@ fn gloss(code: &str) -> &'static str {
     match code {
         "collateral" => ": changed beside the requests, because of them",
         "drift" => ": the base alone changes so in this tree, with these tools",
+        "trimmed" => ": goes with what the pipeline's `trim` takes out of the base",
         "new-default" => ": new to the base, at their defaults",
         "no-effect" => ": hold, but do nothing here",
         "sibling-off" => ": gave way to a requested member of their choice",

@@ -18,7 +18,7 @@ use crate::support::keys::TestKey;
 use crate::support::mirror::{Content, Mirror};
 use crate::support::release::{Release, releases_json};
 use crate::support::tar::{Entry, Tar, kind};
-use crate::support::{Case, Env, Outcome, Stop, linux, skip, tree};
+use crate::support::{Case, Env, Outcome, Stop, fail, linux, skip, tree};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -29,6 +29,10 @@ pub fn cases() -> Vec<Case> {
         ),
         Case::new("config_check::a_difference_is_told", a_difference_is_told),
         Case::new("config_check::options_are_explained", options_are_explained),
+        Case::new(
+            "config_check::cloud_has_what_a_machine_boots_from",
+            cloud_has_its_disks,
+        ),
         Case::new(
             "config_check::a_tree_that_cannot_be_read_is_asked",
             an_unreadable_tree_is_asked,
@@ -258,6 +262,71 @@ fn an_unreadable_tree_is_asked() -> Outcome {
     ran.warns("kiln cannot read this tree")?
         .warns("no line `CC`")?;
     assert!(resolved(&real)?.contains("CONFIG_RCU_EXPERT=y\n"));
+    Ok(())
+}
+
+/// The shipped pipeline without modules, on the real tree and the distribution's configuration.
+fn cloud_has_its_disks() -> Outcome {
+    let real = Real::new(None)?;
+    let pipeline = "pipelines/cloud.yaml";
+    let text = real.env.read("pipelines/real.yaml")?;
+    let source = text
+        .lines()
+        .filter(|line| line.starts_with("source:") || line.starts_with("keys:"));
+    let source = source.collect::<Vec<_>>().join("\n");
+    let base = linux::real_config("amd64_none_cloud-amd64")?;
+    let (series, sha256) = (linux::SERIES, Sha256::of(base.as_bytes()));
+    real.env.write("cloud-base.config", base)?;
+    real.env.edit(
+        pipeline,
+        &format!("source: {{debian: {{package: linux-source-{series}}}}}"),
+        &source,
+    )?;
+    real.env.edit(
+        pipeline,
+        &format!("{{debian: {{package: linux-config-{series}, flavour: none_cloud-amd64}}}}"),
+        &format!("{{file: {{path: cloud-base.config, series: \"{series}\", sha256: {sha256}}}}}"),
+    )?;
+    let check = |code: i32| -> Result<(Value, String), Stop> {
+        real.env.kiln(["resolve", "cloud"]).run()?.exits(0)?;
+        let ran = real
+            .env
+            .kiln(["config", "check", "cloud", "--offline", "--format", "json"]);
+        let answer = ran.run()?.exits(code)?.json()?;
+        let config = real.env.read(".kiln/work/cloud.config/resolved.config")?;
+        Ok((answer, config))
+    };
+    let (answer, config) = check(0)?;
+    let drivers = ["VIRTIO_BLK", "VIRTIO_NET", "BLK_DEV_SD", "VFAT_FS"];
+    for driver in drivers {
+        assert!(config.contains(&format!("CONFIG_{driver}=y\n")), "{driver}");
+    }
+    assert!(!config.contains("=m\n"), "a module is left");
+    // What goes with the modules is told apart from what tree and tools do.
+    let findings = answer["report"]["findings"].as_array();
+    let findings = findings.ok_or_else(|| fail("no findings"))?;
+    let of = |kind: &str, severity: &str| {
+        let such = findings.iter().filter(|finding| {
+            finding["kind"] == "drift"
+                && (finding["trimmed"] == true) == (kind == "trimmed")
+                && finding["severity"] == severity
+        });
+        such.count()
+    };
+    let (trimmed, drift) = (of("trimmed", "note"), of("drift", "warn"));
+    assert!(
+        trimmed > 100 && drift < 40,
+        "{trimmed} trimmed, {drift} drift"
+    );
+    // Without the fragment they are gone with the modules.
+    real.env.edit(pipeline, "boot-gate, cloud]", "boot-gate]")?;
+    let (_answer, config) = check(0)?;
+    for driver in drivers {
+        assert!(
+            !config.contains(&format!("CONFIG_{driver}=y\n")),
+            "{driver}"
+        );
+    }
     Ok(())
 }
 

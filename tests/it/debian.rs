@@ -13,6 +13,7 @@ use kiln::sandbox::{Isolation, Worker};
 use kiln::source::debian::{AptSource, Debian, DebianError, LockedSource};
 use kiln::store::Store;
 
+use crate::support::made_up::MadeUp;
 use crate::support::tar::{Tar, makefile};
 use crate::support::{Case, Outcome, Stop, fail, skip, xz};
 
@@ -374,6 +375,36 @@ fn not_served() -> Outcome {
     )
 }
 
+/// A pipeline may name the digest of the distribution's config: then no other one is locked.
+fn the_pipelines_digest_counts(digest: &Sha256) -> Outcome {
+    let made = MadeUp::new()?;
+    let base = "{debian: {package: linux-config-6.12, flavour: none_amd64, sha256: ";
+    let other = Sha256::of(b"other");
+    made.env.edit(
+        "pipelines/made.yaml",
+        "{target: tinyconfig}",
+        &format!("{base}{other}}}}}"),
+    )?;
+    let ran = made.kiln("resolve made --format json").run()?;
+    let ran = ran.exits(Exit::Usage)?;
+    let error = ran.json()?["error"].clone();
+    assert_eq!(error["code"], "base-digest");
+    assert!(
+        error["message"]
+            .to_string()
+            .contains("none_amd64 of linux-config-6.12"),
+        "{error}"
+    );
+    assert!(!made.env.path("pipelines/made.lock.json").exists());
+    made.env.edit(
+        "pipelines/made.yaml",
+        &other.to_string(),
+        &digest.to_string(),
+    )?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    Ok(())
+}
+
 fn real() -> Outcome {
     let bench = Bench::new()?;
     let package = "linux-source-6.12";
@@ -413,6 +444,7 @@ fn real() -> Outcome {
             .count()
             > 5000
     );
+    the_pipelines_digest_counts(&Sha256::of(text.as_bytes()))?;
     // A version that the archive never had.
     let gone = blob(b"gone");
     let locked = LockedSource {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod edit;
+mod fragments;
 mod patched;
 mod sources;
 mod state;
@@ -10,6 +11,7 @@ mod stopped;
 
 use camino::Utf8Path;
 use kiln::failure::Exit;
+use kiln::proof::envelope::Envelope;
 
 use crate::support::made_up::{FRAGMENT, MadeUp};
 use crate::support::{Case, Outcome, Stop, fail, tree};
@@ -31,6 +33,7 @@ pub fn cases() -> Vec<Case> {
     ];
     cases.extend(answers::cases());
     cases.extend(edit::cases());
+    cases.extend(fragments::cases());
     cases.extend(patched::cases());
     cases.extend(sources::cases());
     cases.extend(state::cases());
@@ -98,6 +101,13 @@ fn from_nothing() -> Outcome {
     );
     // One of the two modules is unsigned, so Secure Boot would not load it.
     assert_eq!(answer["unsigned_modules"], true);
+    let text = std::fs::read_to_string(format!("{directory}/manifest.json"))?;
+    let envelope = Envelope::parse("manifest.json", &text)?;
+    let manifest = envelope.payload_of("manifest.json", "manifest")?;
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest)?;
+    for unsigned in ["unsigned_modules", "unsigned_image"] {
+        assert_eq!(manifest["body"][unsigned], true, "{manifest}");
+    }
     let show = made.kiln("runs show").run()?.exits(0)?;
     let show = show.says(&format!("release: {release}\n"))?;
     let show = show.says(&format!("made: {directory}/manifest.json\n"))?;
@@ -105,6 +115,18 @@ fn from_nothing() -> Outcome {
         "made: {directory}/packages/linux-image-{release}_"
     ))?;
     let show = made.kiln("runs show --format json").run()?.exits(0)?;
+    // What ran, by path and version, and how.
+    let programs = show.json()?["run"]["programs"].clone();
+    for name in ["bwrap", "gcc", "make", "flex", "bison", "perl", "dpkg-deb"] {
+        if let Ok(tool) = kiln::command::Tool::find(name) {
+            let told = programs[name].as_str().unwrap_or_default();
+            let version = told.strip_prefix(&format!("{} ", tool.path()));
+            assert!(
+                version.is_some_and(|v| v.contains('.')),
+                "{name}: {programs}"
+            );
+        }
+    }
     let outputs = show.json()?["outputs"].as_array().map(Vec::len);
     assert_eq!(outputs, Some(3));
     made.kiln("runs log")

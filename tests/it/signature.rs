@@ -396,6 +396,16 @@ fn wrong_release() -> Outcome {
         verify_as(&old, &signature, &keyring, VERSION),
         "wrong-release",
     )?;
+    // What armor says of itself is not signed: it neither makes a release another nor a good one bad.
+    let text = String::from_utf8(signature)?;
+    let comment = format!("SIGNATURE-----\nComment: This signature is for linux-{VERSION}.tar\n");
+    let claimed = text.replacen("SIGNATURE-----\n", &comment, 1);
+    assert_ne!(claimed, text);
+    refused(
+        verify_as(&old, claimed.as_bytes(), &keyring, VERSION),
+        "wrong-release",
+    )?;
+    verify_as(&old, claimed.as_bytes(), &keyring, "6.18.39")?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::Mutex;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use kiln::command::{Cmd, Tool};
 use kiln::digest::Sha256;
 use kiln::failure::{Diagnose as _, Exit};
 use kiln::kernel::Version;
@@ -257,14 +258,44 @@ fn confined() -> Outcome {
     let tarball = bench.verified(&Tar::kernel(VERSION))?;
     let source = bench.unpack(&tarball, Select::All)?;
     let owner = source.path().join("Makefile").metadata()?.uid();
-    if rustix::process::geteuid().is_root() {
-        assert_eq!(owner, kiln::sandbox::BUILD_USER);
+    let user = if rustix::process::geteuid().is_root() {
+        kiln::sandbox::BUILD_USER
     } else {
-        assert_eq!(owner, rustix::process::geteuid().as_raw());
-    }
+        rustix::process::geteuid().as_raw()
+    };
+    assert_eq!(owner, user);
     if !bench.isolation.is_isolated() {
         return Err(skip("no sandbox can be had here"));
     }
+    // A shell in the worker's own place looks around.
+    let sandbox = bench.worker.sandbox(&bench.isolation);
+    let look = |script: &str| -> Result<String, Stop> {
+        let shell = Cmd::new(&Tool::find("sh")?).args(["-c", script]);
+        Ok(String::from_utf8(shell.sandbox(&sandbox).capture()?)?)
+    };
+    assert_eq!(look("id -u")?.trim(), user.to_string());
+    let status = look("cat /proc/self/status")?;
+    let field = |name: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:"] {
+        assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{set}");
+    }
+    assert_eq!(field("NoNewPrivs:").as_deref(), Some("1"));
+    let links = look("tail -n +3 /proc/net/dev")?;
+    assert!(
+        links.lines().all(|line| line.trim().starts_with("lo:")),
+        "{links}"
+    );
+    let top = look("ls -A /")?;
+    for hidden in ["home", "root", "var", "srv", "mnt", "run"] {
+        assert!(!top.lines().any(|name| name == hidden), "{hidden}: {top}");
+    }
+    let test = format!("test -e {} && echo seen; true", bench.env.root());
+    assert_eq!(look(&test)?, "");
+    let write = look("touch /usr/x /x 2>/dev/null; ls /usr/x /x 2>/dev/null; true")?;
+    assert_eq!(write, "");
     Ok(())
 }
 

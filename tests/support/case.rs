@@ -113,6 +113,11 @@ impl Case {
         self
     }
 
+    /// Whether it belongs to the full tier.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// The whole name, `group::what_holds`.
     pub fn name(&self) -> &str {
         &self.name

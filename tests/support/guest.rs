@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::case::Tier;
 use super::{Env, Stop, fail, skip};
 
-/// Longest that the build may take on a crowded machine; 7 minutes on two quiet cores.
+/// Longest that the build may take on a busy machine; 7 minutes on two idle cores.
 const DEADLINE: Duration = Duration::from_mins(75);
 
 /// A finished build of the guest kernel.

@@ -29,13 +29,18 @@ pub fn cases() -> Vec<Case> {
             between_base_and_lock,
         ),
         Case::new("main_job::a_full_disk_while_fetching", || {
-            full_disk(".kiln/store", "200k", "resolve made")
+            full_disk(".kiln/store", "200k", "resolve made").map(drop)
         }),
-        Case::new("main_job::a_full_disk_while_compiling", || {
-            full_disk(".kiln/work", "2m", "build made")
-        }),
+        Case::new(
+            "main_job::too_small_a_disk_is_told_before_compiling",
+            too_small_a_disk,
+        ),
+        Case::new(
+            "main_job::a_full_disk_while_compiling",
+            full_while_compiling,
+        ),
         Case::new("main_job::a_full_disk_for_the_packages", || {
-            full_disk(".kiln/runs", "300k", "build made")
+            full_disk(".kiln/runs", "300k", "build made").map(drop)
         }),
     ]
 }
@@ -288,9 +293,32 @@ fn on_a_small_disk(made: &MadeUp, directory: &str, size: &str, line: &str) -> Re
     Ok(ran)
 }
 
-fn full_disk(directory: &str, size: &str, line: &str) -> Outcome {
+/// What a build would need and what is there, as numbers, and nothing was compiled.
+fn too_small_a_disk() -> Outcome {
+    let told = full_disk(".kiln/work", "2m", "build made")?;
+    let numbers = told.lines().find(|line| line.contains(" of disk: "));
+    let numbers = numbers.ok_or_else(|| fail(format!("no numbers: {told}")))?;
+    assert!(
+        numbers.contains("needs about 0.6 GiB") && numbers.ends_with("GiB are free"),
+        "{numbers}"
+    );
+    assert!(!told.contains("/tree/main.o"), "something was compiled");
+    Ok(())
+}
+
+/// Enough for the estimate, and yet it fills up.
+fn full_while_compiling() -> Outcome {
+    let told = full_disk(".kiln/work", "900m", "build made")?;
+    assert!(told.contains("No space left on device"), "{told}");
+    assert!(told.contains("/tree/main.o"), "nothing was compiled");
+    Ok(())
+}
+
+/// Runs out of space on a small disk, finds nothing half done, and goes on with a larger one.
+/// Returns what was said, and which files were left there.
+fn full_disk(directory: &str, size: &str, line: &str) -> Result<String, Stop> {
     let made = MadeUp::sandboxed()?;
-    made.ask("CONFIG_FAKE_BULK=y")?;
+    made.ask("CONFIG_FAKE_BULK=y\nCONFIG_FAKE_FILLS=y")?;
     if directory == ".kiln/store" {
         made.enlarge("6.18.40")?;
     } else {
@@ -322,5 +350,5 @@ fn full_disk(directory: &str, size: &str, line: &str) -> Outcome {
     let waiting = |path: &String| path.starts_with(".kiln/work/made/build/out/");
     assert!(products.iter().all(waiting), "{products:?}");
     made.kiln(line).run()?.exits(0)?;
-    Ok(())
+    Ok(ran.stderr)
 }

@@ -16,6 +16,10 @@ if has KILLED; then
 	echo 'gcc: fatal error: Killed signal terminated program cc1'
 	exit 2
 fi
+if has FILLS && [ "$(df -Pm "$O" | awk 'NR == 2 { print $2 }')" -lt 1000 ]; then
+	# Only a small file system, which is there to be filled.
+	dd if=/dev/zero "of=$O/fill" bs=1048576
+fi
 if has SLOW; then
 	# A compiler that would go on for long after make is gone.
 	sh -c 'sleep 613' &
