@@ -33,7 +33,8 @@
 //! What is decided where: `source` what a signature is worth, `kconfig` what a configuration is
 //! worth (it runs no program), `kbuild` how the kernel's own makefiles are run, `image` whether a
 //! kernel boots. Facts about kernels are rows in `kconfig/known/*.yaml`, each with its source; code
-//! never compares a series. Every other program is run by `command`, never through a shell, and
+//! never compares a series. The Kconfig language lies in `kconfig/language/` as a package of its own,
+//! so that it alone is compiled at full speed everywhere. Every other program is run by `command`, never through a shell, and
 //! every untrusted byte is worked on in a `sandbox`. A test (`tests/it/architecture.rs`) holds this
 //! table against every `crate::` path of the sources.
 

@@ -24,7 +24,6 @@ mod guarded;
 mod intent;
 mod judge;
 mod known;
-pub mod language;
 mod merge;
 mod nearest;
 mod request;
@@ -41,6 +40,8 @@ pub use fragment::{Assignment, Fragment, FragmentError, Problem};
 pub use guard::{Evidence, GuardFailed, GuardReport, Remark, guard};
 pub use guarded::{GuardedConfig, NotGuarded};
 pub use intent::{Asked, Difference, Ground, Intent, compare};
+/// The Kconfig language, which lies in `language/` as a package of its own.
+pub use kconfig_language as language;
 pub use known::{EffectRow, Facts, Row, Side, Weight};
 pub use merge::{Disagreement, Input, MergeError, Merged, Overridden, merge};
 pub use nearest::nearest;

@@ -2,7 +2,6 @@
 
 use super::language_tests::memory;
 use super::{Memory, Model, ParseError, Problem, Tree};
-use crate::kconfig::Fragment;
 
 /// A small tree of every construct.
 const KCONFIG: &str = "\
@@ -134,24 +133,18 @@ fn damaged_texts_are_read_or_refused_with_a_place() {
 }
 
 #[test]
-fn damaged_configurations_and_fragments_never_panic() {
+fn damaged_configurations_never_panic() {
     let mut host = memory(KCONFIG);
     host.files.insert("more", String::new());
     host.programs.insert("echo y", "y\n");
     let mut model = Model::new(Tree::parse(&host, "Kconfig").unwrap());
     let mut dice = Dice(0x1234_5678_9abc_def1);
-    let mut refused = 0;
     for _ in 0..4000 {
         let text = damaged(CONFIG, &mut dice);
         model.read(&text);
         let first = model.file();
         model.read(&first);
-        if let Err(error) = Fragment::parse("f.config", &text) {
-            refused += 1;
-            assert!(error.to_string().contains("f.config"), "{error}");
-        }
     }
-    assert!(refused > 100, "{refused}");
 }
 
 fn problem(host: &Memory) -> Problem {

@@ -100,6 +100,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
     ("ed25519_dalek", &["src/proof/key.rs"]),
     ("getrandom", &["src/pipeline/holders.rs"]),
     ("indicatif", &["src/ui/"]),
+    ("kconfig_language", &["src/kconfig/mod.rs"]),
     ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
     (
         "sequoia_openpgp",
