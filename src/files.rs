@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-pub use age::{size_and_time, touch};
+pub use age::{modified, size_and_time, touch, touched};
 
 use crate::clock;
 use crate::digest::{Hasher, Sha256};
@@ -165,9 +165,12 @@ pub fn open(path: &Utf8Path) -> Result<File, FileError> {
 
 /// Reads a whole file of at most `limit` bytes.
 pub fn read(path: &Utf8Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let mut bytes = Vec::new();
-    open(path)?
-        .take(limit + 1)
+    let file = open(path)?;
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    // With room for all of it at once, a file takes two calls of the system instead of ten.
+    let room = usize::try_from(size.min(limit)).unwrap_or(0) + 1;
+    let mut bytes = Vec::with_capacity(room);
+    file.take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(FileError::io("read", path))?;
     if bytes.len() as u64 > limit {

@@ -14,7 +14,9 @@
 //! ```
 //!
 //! A proof holds for the process that made it: none of these types can be read back from disk. What
-//! comes out of the store is hashed, and its signature checked, again.
+//! comes out of the store is hashed, and its signature checked, again. Checks of a configuration, from
+//! which nothing is compiled, hash only the part of the source that configuring reads
+//! (`source/configuration.rs` says why that is enough).
 //!
 //! The folders are rooms, in levels; a room imports only from levels above it in this list:
 //!
@@ -34,9 +36,9 @@
 //! worth (it runs no program), `kbuild` how the kernel's own makefiles are run, `image` whether a
 //! kernel boots. Facts about kernels are rows in `kconfig/known/*.yaml`, each with its source; code
 //! never compares a series. The Kconfig language lies in `kconfig/language/` as a package of its own,
-//! so that it alone is compiled at full speed everywhere. Every other program is run by `command`, never through a shell, and
-//! every untrusted byte is worked on in a `sandbox`. A test (`tests/it/architecture.rs`) holds this
-//! table against every `crate::` path of the sources.
+//! so that it alone is compiled at full speed everywhere. Every other program is run by `command`,
+//! never through a shell, and every untrusted byte is worked on in a `sandbox`. A test
+//! (`tests/it/architecture.rs`) holds this table against every `crate::` path of the sources.
 
 pub mod boot;
 pub mod cli;

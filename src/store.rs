@@ -1,6 +1,9 @@
-//! The store: objects named by their SHA-256, shared between runs and workspaces.
+//! The store: objects named by their SHA-256, and trees by that of their listing, shared between
+//! runs and workspaces.
 //!
 //! Nothing enters before its verdict, and what is taken out is hashed again: a name proves nothing.
+
+mod tree;
 
 use std::time::SystemTime;
 
@@ -11,6 +14,8 @@ use crate::clock;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError, Staged};
+
+pub use tree::Tree;
 
 /// Why the store did not give or take an object.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +70,8 @@ impl Diagnose for StoreError {
     }
 }
 
-/// One object as it lies there; whether its bytes are its name's is for [`Store::get`] to say.
+/// One object or tree as it lies there; whether its bytes are its name's is for [`Store::check`] to
+/// say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// Its name.
@@ -81,7 +87,7 @@ pub struct Object {
 pub struct Contents {
     /// The objects, by name.
     pub objects: Vec<Object>,
-    /// Files that no run has touched for a day and that never became objects.
+    /// Files and directories that no run has touched for a day and that never became objects.
     pub abandoned: Vec<Utf8PathBuf>,
     /// What has no business there.
     pub strange: Vec<Utf8PathBuf>,
@@ -99,7 +105,7 @@ pub struct Store {
 impl Store {
     /// Opens the store, creating it where missing.
     pub fn open(directory: &Utf8Path) -> Result<Self, FileError> {
-        for part in ["sha256", "staging", "partial"] {
+        for part in ["sha256", "trees", "staging", "partial"] {
             files::create_dir_all(&directory.join(part))?;
         }
         Ok(Self {
@@ -154,10 +160,7 @@ impl Store {
         let path = self.file(digest)?;
         let (found, _bytes) = files::hash(&path)?;
         if found == *digest {
-            // What is used stays; in a store that cannot be written nothing is collected either.
-            if let Ok(now) = SystemTime::try_from(clock::now()) {
-                let _not_ours = files::touch(&path, now);
-            }
+            Self::used(&path);
             Ok(Some(path))
         } else {
             Err(StoreError::Damaged {
@@ -178,9 +181,25 @@ impl Store {
         Ok(path)
     }
 
-    /// Removes an object; it is no error where it is not there.
+    /// Takes note that an object was used, so that it stays.
+    fn used(path: &Utf8Path) {
+        // In a store that cannot be written nothing is collected either.
+        if let Ok(now) = SystemTime::try_from(clock::now()) {
+            let _not_ours = files::touch(path, now);
+        }
+    }
+
+    /// Hashes an object or tree again, if there is one of that name.
+    pub fn check(&self, digest: &Sha256) -> Result<(), StoreError> {
+        self.get(digest)?;
+        self.get_tree(digest)?;
+        Ok(())
+    }
+
+    /// Removes an object or tree; it is no error where it is not there.
     pub fn remove(&self, digest: &Sha256) -> Result<(), FileError> {
-        files::remove_file(&self.path(digest))
+        files::remove_file(&self.path(digest))?;
+        files::remove_dir_all(&self.tree(digest))
     }
 
     /// What lies in the store.
@@ -208,13 +227,14 @@ impl Store {
                 }
             }
         }
+        self.trees(&mut contents)?;
         contents.objects.sort_by_key(|object| object.sha256);
         for part in ["staging", "partial"] {
             let part = self.directory.join(part);
             for name in files::list(&part)? {
                 let path = part.join(name);
                 // One that vanishes meanwhile became an object.
-                if let Some((_bytes, time)) = files::size_and_time(&path)?
+                if let Some(time) = files::touched(&path)?
                     && clock::now().duration_since(instant(time)) > ABANDONED
                 {
                     contents.abandoned.push(path);
@@ -222,6 +242,22 @@ impl Store {
             }
         }
         Ok(contents)
+    }
+
+    fn trees(&self, contents: &mut Contents) -> Result<(), FileError> {
+        let trees = self.directory.join("trees");
+        for name in files::list(&trees)? {
+            let path = trees.join(&name);
+            match (name.parse(), files::modified(&path)?) {
+                (Ok(sha256), Some(time)) if path.is_dir() => contents.objects.push(Object {
+                    sha256,
+                    bytes: tree::bytes(&path)?,
+                    used: instant(time),
+                }),
+                _ => contents.strange.push(path),
+            }
+        }
+        Ok(())
     }
 
     /// Keeps bytes.

@@ -167,8 +167,9 @@ fn verify(context: &Context, wanted: &VerifyArguments) -> Result<Exit, Failure> 
     let inventory = session.inventory()?;
     let mut answer = Verified::default();
     for object in &inventory.contents.objects {
-        match session.store.get(&object.sha256) {
-            Ok(_whole_or_gone_meanwhile) => answer.whole += 1,
+        match session.store.check(&object.sha256) {
+            // Or gone meanwhile.
+            Ok(()) => answer.whole += 1,
             Err(StoreError::File(error)) => return Err(error.into()),
             Err(error) => {
                 if wanted.remove {
@@ -250,7 +251,11 @@ fn gc(context: &Context, wanted: &GcArguments) -> Result<Exit, Failure> {
             session.store.remove(&object.sha256)?;
         }
         for path in &inventory.contents.abandoned {
-            files::remove_file(path)?;
+            if path.is_dir() {
+                files::remove_dir_all(path)?;
+            } else {
+                files::remove_file(path)?;
+            }
         }
     }
     context.answer(&Collected {

@@ -150,8 +150,9 @@ impl Session<'_> {
         Ok((exclusive, configured.kbuild))
     }
 
-    /// The configuration on the part of the source that it needs. What `conf` was compiled into
-    /// stays for the next time, as long as the source is the same.
+    /// The configuration on the part of the source that it needs: kiln's own reading takes that part
+    /// by the lock's word; all else, and a source with patches, is unpacked from what is verified now.
+    /// What `conf` was compiled into stays for the next time, as long as the source is the same.
     pub fn configured(
         &self,
         pipeline: &Loaded,
@@ -173,9 +174,18 @@ impl Session<'_> {
         self.discard(&directory.join("source"))?;
         files::create_dir_all(directory)?;
         files::write(&marker, sources.as_bytes())?;
-        let source = self.acquire_locked(pipeline, lock)?;
-        let tree =
-            self.source_tree(pipeline, &source.tarball, &directory.join("source"), select)?;
+        // What the tree itself is to prove is proven on the whole source.
+        let plain = pipeline.spec.patches.is_empty() && select == Select::Configuration;
+        let part = match asked {
+            Asked::Engine if plain => self.part(pipeline, lock)?,
+            _ => None,
+        };
+        let tree = if let Some(tree) = part {
+            tree
+        } else {
+            let source = self.acquire_locked(pipeline, lock)?;
+            self.source_tree(pipeline, &source.tarball, &directory.join("source"), select)?
+        };
         self.configure(pipeline, lock, &tree, &directory.join("build"), asked)
     }
 }

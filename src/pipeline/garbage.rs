@@ -53,7 +53,11 @@ impl Session<'_> {
     pub fn inventory(&self) -> Result<Inventory, Failure> {
         let mut names = BTreeMap::new();
         for lock in self.known_locks()? {
-            for (sha256, what) in lock.inputs.objects() {
+            let part = lock.configuration.map(|part| {
+                let stem = lock.inputs.version.stem();
+                (part.sha256, format!("configuration part of {stem}"))
+            });
+            for (sha256, what) in lock.inputs.objects().into_iter().chain(part) {
                 let name = format!("{what} ({})", lock.inputs.line);
                 names.entry(sha256).or_insert(name);
             }

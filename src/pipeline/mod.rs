@@ -16,6 +16,7 @@ pub mod garbage;
 pub mod holders;
 pub mod locked;
 pub mod needs;
+mod part;
 mod patches;
 pub mod quickstart;
 pub mod resolve;

@@ -3,6 +3,7 @@
 
 use super::acquire::Acquisition;
 use super::locked::{Proven, differences};
+use super::part;
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::digest::Sha256;
@@ -154,7 +155,10 @@ impl Session<'_> {
             source_date_epoch: source.tarball.source_date_epoch(),
             base,
         };
-        let lock = Lock::new(self.inputs(pipeline, proven)?, previous.as_ref())?;
+        let mut lock = Lock::new(self.inputs(pipeline, proven)?, previous.as_ref())?;
+        if part::locked(&lock).is_none() && !options.dry_run {
+            lock.configuration = Some(self.keep_part(&source.tarball)?);
+        }
         let changed = previous
             .as_ref()
             .map_or_else(Vec::new, |old| differences(&old.inputs, &lock.inputs));

@@ -153,6 +153,17 @@ pub struct Packages {
     pub compress: String,
 }
 
+/// The part of the source that configuring reads: what checks of a configuration take instead of the
+/// whole tar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// The rule that chose its files. The digest of another rule's part says nothing of this one's.
+    pub rule: u32,
+    /// Digest of the listing of its files.
+    pub sha256: Sha256,
+}
+
 /// Every input but the build number: what the input digest is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -252,10 +263,16 @@ pub struct Lock {
     pub input_digest: Sha256,
     /// The inputs.
     pub inputs: Inputs,
+    /// The part of the source that configuring reads. It follows from the tar, so it is no input of
+    /// its own and not in the input digest: a lock that was written without it stays what it is, and
+    /// the next resolve adds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
 }
 
 impl Lock {
-    /// The lock for `inputs`, numbered after `previous`: the same inputs keep their number.
+    /// The lock for `inputs`, numbered after `previous`: the same inputs keep their number, and the
+    /// same tar keeps what is known of it.
     pub fn new(inputs: Inputs, previous: Option<&Self>) -> Result<Self, CanonicalError> {
         let input_digest = digest(&inputs)?;
         let build = match previous {
@@ -263,11 +280,15 @@ impl Lock {
             Some(lock) => lock.build + 1,
             None => 1,
         };
+        let configuration = previous
+            .filter(|lock| lock.inputs.source.tar() == inputs.source.tar())
+            .and_then(|lock| lock.configuration);
         Ok(Self {
             schema: SCHEMA.to_owned(),
             build,
             input_digest,
             inputs,
+            configuration,
         })
     }
 
@@ -414,6 +435,30 @@ pub(crate) mod tests {
             lock.release().to_string(),
             format!("6.18.40-1-lts-{digest8}")
         );
+    }
+
+    #[test]
+    fn the_configuration_part_is_kept_with_its_tar_and_is_no_input() {
+        let mut lock = Lock::new(inputs(), None).unwrap();
+        let without = lock.clone();
+        lock.configuration = Some(Configuration {
+            rule: 1,
+            sha256: Sha256::of(b"listing"),
+        });
+        let text = String::from_utf8(lock.to_text().unwrap()).unwrap();
+        assert_eq!(Lock::parse("x", &text).unwrap(), lock);
+        let text = String::from_utf8(without.to_text().unwrap()).unwrap();
+        assert_eq!(Lock::parse("x", &text).unwrap().configuration, None);
+        assert_eq!(lock.input_digest, without.input_digest);
+        let mut changed = inputs();
+        changed.fragments.clear();
+        let next = Lock::new(changed.clone(), Some(&lock)).unwrap();
+        assert_eq!((next.build, next.configuration), (2, lock.configuration));
+        if let Source::KernelOrg { tar, .. } = &mut changed.source {
+            tar.sha256 = Sha256::of(b"other");
+        }
+        let next = Lock::new(changed, Some(&lock)).unwrap();
+        assert_eq!((next.build, next.configuration), (2, None));
     }
 
     #[test]

@@ -40,6 +40,10 @@ impl Select {
     }
 }
 
+/// The number of the rule below and of what a listing holds. It is raised whenever
+/// [`Select::Configuration`] takes other files than before: locks name the rule beside its digest.
+pub const CONFIGURATION_RULE: u32 = 1;
+
 /// Found by tracing which files of 6.12 the configuration targets open, and comparing their results
 /// with the full source's. Scripts are taken whole: Kconfig files run them to probe the toolchain.
 fn is_configuration(path: &str) -> bool {

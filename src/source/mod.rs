@@ -2,6 +2,7 @@
 
 mod armor;
 pub mod checksums;
+pub mod configuration;
 pub mod debian;
 mod decompress;
 pub mod entry;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-pub use super::entry::Select;
+pub use super::entry::{CONFIGURATION_RULE, Select};
 use super::extract::{ExtractError, Extracted, Job};
 use super::identity::MAX_ENTRIES;
 use super::signature::VerifiedTarball;
@@ -20,6 +20,7 @@ use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
 use crate::kernel::Version;
 use crate::progress::{Event, Progress};
+use crate::proof::lock::Inputs;
 use crate::sandbox::{Isolation, Worker};
 
 /// Most bytes in the files of a source. 6.12 has 1.4 GiB.
@@ -152,8 +153,9 @@ impl Diagnose for UnpackError {
     }
 }
 
-/// A kernel's source on disk, unpacked from a [`VerifiedTarball`] in this process. It cannot be read
-/// back from disk: a tree that someone else left there proves nothing.
+/// A kernel's source on disk, unpacked from a [`VerifiedTarball`] in this process, or the part of one
+/// whose every byte a lock names ([`configuration`](super::configuration)). It cannot be read back
+/// from disk: a tree that someone else left there proves nothing.
 ///
 /// ```compile_fail
 /// fn needs_deserialize<'d, T: serde::Deserialize<'d>>() {}
@@ -171,6 +173,20 @@ pub struct SourceTree {
 }
 
 impl SourceTree {
+    /// The configuration part at `path`: the caller has hashed every byte of it in this process, and
+    /// found what `inputs` were locked with.
+    pub(in crate::source) fn of_part(path: Utf8PathBuf, inputs: &Inputs, files: u64) -> Self {
+        Self {
+            path,
+            version: inputs.version,
+            source_date_epoch: inputs.source_date_epoch,
+            tar_sha256: inputs.source.tar().sha256,
+            select: Select::Configuration,
+            files,
+            patches: Vec::new(),
+        }
+    }
+
     /// The directory that holds the top `Makefile`.
     pub fn path(&self) -> &Utf8Path {
         &self.path

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use camino::Utf8Path;
 use kiln::digest::Sha256;
 use kiln::failure::Exit;
+use kiln::proof::lock::{Configuration, Lock};
 use kiln::sandbox::Isolation;
 use serde_json::Value;
 
@@ -28,6 +29,10 @@ pub fn cases() -> Vec<Case> {
             without_make_and_proven,
         ),
         Case::new("config_check::a_difference_is_told", a_difference_is_told),
+        Case::new(
+            "config_check::takes_only_the_part_that_the_lock_names",
+            only_the_locked_part,
+        ),
         Case::new("config_check::options_are_explained", options_are_explained),
         Case::new(
             "config_check::cloud_has_what_a_machine_boots_from",
@@ -224,6 +229,66 @@ fn without_make_and_proven() -> Outcome {
     assert!(resolved(&real)? == ours);
     real.run(&["--prove"], &[])?
         .says("kiln's reading gives the same, byte for byte")?;
+    Ok(())
+}
+
+/// Without the tar; then with a part that is damaged, gone, unnamed, or named wrongly.
+fn only_the_locked_part() -> Outcome {
+    let real = Real::new(None)?;
+    let check = |words: &[&str], code: i32| -> Result<Ran, Stop> {
+        let verb = ["config", "check", "real", "--offline"];
+        let ran = real.env.kiln([&verb[..], words].concat()).run()?;
+        ran.exits(code)
+    };
+    let file = "pipelines/real.lock.json";
+    let lock = Lock::parse(file, &real.env.read(file)?)?;
+    let (store, kept) = (real.env.path(".kiln/store/sha256"), real.env.path("kept"));
+    // Neither tar nor what it could be made from again.
+    std::fs::rename(&store, &kept)?;
+    check(&[], 0)?.warns("the bytes that the lock names")?;
+    check(&["--prove"], Exit::Network as i32)?.warns("--offline forbids to fetch it")?;
+
+    let named = lock.configuration.expect("a resolve names it");
+    let part = format!(".kiln/store/trees/{}", named.sha256);
+    let path = format!("{part}/scripts/Kconfig.include");
+    let good = real.env.read(&path)?;
+    real.env
+        .write(&path, good.replacen("cc-option", "cc-optiom", 1))?;
+    check(&[], Exit::NotVerified as i32)?.warns("is damaged: expected sha256")?;
+    let of_store = |verb, code| real.env.kiln(["store", verb]).run()?.exits(code);
+    of_store("verify", Exit::NotVerified as i32)?.says("configuration part of linux-6.12")?;
+    real.env.write(&path, &good)?;
+    check(&[], 0)?;
+    of_store("verify", 0)?;
+    of_store("list", 0)?.says("configuration part of linux-6.12")?;
+    real.env.write(&format!("{part}/Kconfig.more"), "")?;
+    check(&[], Exit::NotVerified as i32)?.warns("is damaged: expected sha256")?;
+
+    std::fs::remove_dir_all(real.env.path(&part))?;
+    check(&[], Exit::Network as i32)?.warns("--offline forbids to fetch it")?;
+    std::fs::remove_dir_all(&store)?;
+    std::fs::rename(&kept, &store)?;
+    check(&[], 0)?.warns("made from the whole source")?;
+    assert_eq!(real.env.read(&path)?, good);
+
+    let wrong = Configuration {
+        sha256: Sha256::of(b"another"),
+        ..named
+    };
+    let of_another_rule = Configuration { rule: 99, ..wrong };
+    for (configuration, code, words) in [
+        (Some(wrong), Exit::NotVerified as i32, "and the lock says"),
+        (Some(of_another_rule), 0, "names no configuration part"),
+        (None, 0, "names no configuration part"),
+    ] {
+        let mut edited = lock.clone();
+        edited.configuration = configuration;
+        real.env.write(file, edited.to_text()?)?;
+        check(&[], code)?.warns(words)?;
+    }
+    // What a resolve adds changes neither number nor digest.
+    real.env.kiln(["resolve", "real"]).run()?.exits(0)?;
+    assert_eq!(Lock::parse(file, &real.env.read(file)?)?, lock);
     Ok(())
 }
 

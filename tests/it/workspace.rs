@@ -402,6 +402,14 @@ fn locks() -> Vec<Lock> {
             };
             Lock::new(inputs, None).unwrap()
         })
+        .map(|mut lock| {
+            // Those without are as locks were before there was such a part.
+            lock.configuration = lock.inputs.trim.is_some().then_some(lock::Configuration {
+                rule: 1,
+                sha256: blob.sha256,
+            });
+            lock
+        })
         .collect()
 }
 
