@@ -89,7 +89,7 @@ impl Session<'_> {
         let purpose = format!("build {}", pipeline.name());
         let _exclusive = self.exclusive(pipeline.name(), &purpose, Wait::UpTo(PATIENCE))?;
         // Before anything is compiled: a key that cannot sign is better known now.
-        let signing = statements::signing(self.workspace, options.unsigned)?;
+        let signing = statements::signing(self, options.unsigned)?;
         let lock = self.current_lock(pipeline, options)?;
         if !options.again
             && let Some(built) = self.built_before(&lock, &signing)?

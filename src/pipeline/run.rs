@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
+use super::statements::{PROVENANCE, SBOM};
 use crate::clock;
 use crate::digest::Sha256;
 use crate::failure::Failure;
@@ -362,8 +363,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// What it has put out: the manifest and the packages that it names. Nothing where there is no
-    /// manifest, which is written last.
+    /// What it has put out: the manifest, what lies beside it, and the packages that it names.
+    /// Nothing where there is no manifest, which is written last.
     pub fn outputs(&self) -> Result<Vec<Utf8PathBuf>, FileError> {
         let manifest = self.directory.join(super::build::MANIFEST);
         if !manifest.is_file() {
@@ -372,7 +373,12 @@ impl Past {
         let packages = self.directory.join("packages");
         let names = files::list(&packages)?;
         let packages = names.into_iter().map(|name| packages.join(name));
-        Ok(std::iter::once(manifest).chain(packages).collect())
+        let beside = [SBOM, PROVENANCE].map(|name| self.directory.join(name));
+        let beside = beside.into_iter().filter(|path| path.is_file());
+        Ok(std::iter::once(manifest)
+            .chain(beside)
+            .chain(packages)
+            .collect())
     }
 
     /// The logs of its programs; that of compiling is the last.

@@ -31,12 +31,17 @@ pub enum Signed {
     Nobody(String),
 }
 
-/// What signs the manifest of a build.
-pub(super) fn signing(workspace: &Workspace, unsigned: bool) -> Result<Signing, Failure> {
+/// What signs the manifest of a build. Where no sandbox can be had, nothing: what is compiled there
+/// could read a private key, and nobody can say what it did to the packages.
+pub(super) fn signing(session: &Session<'_>, unsigned: bool) -> Result<Signing, Failure> {
     if unsigned {
         return Ok(Signing::none("`--unsigned` was given"));
     }
-    Ok(Signing::open(workspace, Role::Builder, clock::today())?)
+    let signing = Signing::open(session.workspace, Role::Builder, clock::today())?;
+    match session.isolation_doubt() {
+        Some(doubt) if !signing.is_empty() => Ok(Signing::none(doubt)),
+        _ => Ok(signing),
+    }
 }
 
 /// Writes the statements of a build: its provenance, and last its manifest, since what has a

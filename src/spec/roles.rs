@@ -210,6 +210,11 @@ pub enum EditError {
     },
 }
 
+/// A day as it is written: in quotes, since older readers of YAML take a bare one for no text.
+fn quoted(day: Date) -> String {
+    format!("\"{day}\"")
+}
+
 /// The head of a new file.
 const HEAD: &str = "\
 # Who may sign statements, with which key, on which days. A name has one role; a key is never taken
@@ -235,16 +240,13 @@ pub fn append(file: &str, text: Option<&str>, holder: &Holder) -> Result<String,
         }
     };
     let blank = " ".repeat(indent);
-    let until = holder
-        .until
-        .map_or_else(String::new, |until| format!("{blank}  until: {until}\n"));
+    let until = holder.until.map_or_else(String::new, |until| {
+        format!("{blank}  until: {}\n", quoted(until))
+    });
     let Holder {
-        role,
-        name,
-        key,
-        from,
-        ..
+        role, name, key, ..
     } = holder;
+    let from = quoted(holder.from);
     let after = format!(
         "{head}{blank}- role: {role}\n{blank}  name: {name}\n{blank}  key: {key}\n\
          {blank}  from: {from}\n{until}"
@@ -257,7 +259,7 @@ pub fn append(file: &str, text: Option<&str>, holder: &Holder) -> Result<String,
 
 /// `text` with another last day for a key, or with one.
 pub fn end(file: &str, text: &str, key: &Sha256, until: Date) -> Result<String, EditError> {
-    change(file, text, key, "until", &until.to_string(), |holder| {
+    change(file, text, key, "until", &quoted(until), |holder| {
         holder.until = Some(until);
     })
 }
@@ -272,7 +274,7 @@ pub fn revoke(
     let Revocation { on, reason } = revocation;
     // JSON's form of a text is one of YAML's.
     let reason = serde_json::Value::from(reason.as_str());
-    let to = format!("{{on: {on}, reason: {reason}}}");
+    let to = format!("{{on: {}, reason: {reason}}}", quoted(*on));
     change(file, text, key, "revoked", &to, |holder| {
         holder.revoked = Some(revocation.clone());
     })

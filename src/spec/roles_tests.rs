@@ -105,7 +105,7 @@ fn a_key_goes_to_the_end_and_the_rest_stays() {
     third.until = Some(Date::constant(2027, 1, 1));
     let text = append("r", Some(&two()), &third).unwrap();
     let added = format!(
-        "{}\n  - role: node\n    name: n1\n    key: {}\n    from: 2026-01-01\n    until: 2027-01-01\n",
+        "{}\n  - role: node\n    name: n1\n    key: {}\n    from: \"2026-01-01\"\n    until: \"2027-01-01\"\n",
         two(),
         key(3)
     );
@@ -131,7 +131,7 @@ fn an_end_and_a_revocation_change_one_row() {
     let text = end("r", &two(), &key(1).id(), until).unwrap();
     assert_eq!(
         text,
-        two().replacen("{role:", "{until: 2026-09-01, role:", 1)
+        two().replacen("{role:", "{until: \"2026-09-01\", role:", 1)
     );
     // Again: the day is replaced.
     let later = end("r", &text, &key(1).id(), Date::constant(2026, 9, 2)).unwrap();
@@ -140,7 +140,7 @@ fn an_end_and_a_revocation_change_one_row() {
     let text = end("r", &two(), &key(2).id(), until).unwrap();
     assert_eq!(
         text,
-        two().replacen("# since\n", "# since\n    until: 2026-09-01\n", 1)
+        two().replacen("# since\n", "# since\n    until: \"2026-09-01\"\n", 1)
     );
     let revocation = Revocation {
         on: Date::constant(2026, 8, 1),

@@ -128,7 +128,11 @@ fn from_nothing() -> Outcome {
         }
     }
     let outputs = show.json()?["outputs"].as_array().map(Vec::len);
-    assert_eq!(outputs, Some(3));
+    assert_eq!(
+        outputs,
+        Some(5),
+        "two packages, manifest, bill of materials, provenance"
+    );
     made.kiln("runs log")
         .run()?
         .exits(0)?

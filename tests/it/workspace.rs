@@ -241,12 +241,21 @@ for schema, name in zip(sys.argv[1::2], sys.argv[2::2]):
     print('good' if jsonschema.Draft202012Validator(schema).is_valid(text) else 'bad')
 ";
 
-const SCHEMAS: [(&str, &[&str]); 4] = [
+const SCHEMAS: [(&str, &[&str]); 5] = [
     ("pipeline", &["pipelines/lts.yaml", "pipelines/canary.yaml"]),
     ("channels", &["pipelines/channels.yaml"]),
     ("workspace", &["kiln.yaml"]),
     ("collateral", &["collateral/lts.yaml"]),
+    ("roles", &["keys/roles.yaml"]),
 ];
+
+/// A new workspace with a key that signs.
+fn with_roles() -> Result<Env, Stop> {
+    let env = Env::with_workspace()?;
+    let words = ["keys", "new", "--role", "builder", "--name", "ci"];
+    env.kiln(words).run()?.exits(0)?;
+    Ok(env)
+}
 
 /// Whether each file fits its schema.
 fn judged(env: &Env, pairs: &[(&str, &str)]) -> Result<Vec<bool>, Stop> {
@@ -276,7 +285,7 @@ fn judged(env: &Env, pairs: &[(&str, &str)]) -> Result<Vec<bool>, Stop> {
 }
 
 fn schemas() -> Outcome {
-    let env = Env::with_workspace()?;
+    let env = with_roles()?;
     let pairs: Vec<(&str, &str)> = SCHEMAS
         .iter()
         .flat_map(|(schema, files)| files.iter().map(|file| (*schema, *file)))
@@ -303,10 +312,13 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("pipelines/channels.yaml", "nodes: 5%", "nodes: 500%"),
     ("kiln.yaml", "kiln: 1", "kiln: 2"),
     ("collateral/lts.yaml", "kiln: 1", "kiln: 1\nallowed: []"),
+    ("keys/roles.yaml", "role: builder", "role: chief"),
+    ("keys/roles.yaml", "name: ci", "name: Ci"),
+    ("keys/roles.yaml", "from: \"20", "from: \"x"),
 ];
 
 fn schema_twins() -> Outcome {
-    let env = Env::with_workspace()?;
+    let env = with_roles()?;
     let mut pairs = Vec::new();
     for (index, (file, from, to)) in TWINS.iter().enumerate() {
         let good = env.read(file)?;

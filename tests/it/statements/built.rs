@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("statements::a_build_is_signed_and_verified", signed),
         Case::new("statements::a_signer_that_fails_loses_no_build", failing),
+        Case::new("statements::without_a_sandbox_nothing_is_signed", openly),
     ]
 }
 
@@ -150,5 +151,25 @@ fn failing() -> Outcome {
     assert_eq!(answer["signed_by"], serde_json::json!(["ci"]));
     let manifest = answer["manifest"].as_str().unwrap_or_default();
     made.env.kiln(["verify", manifest]).run()?.exits(0)?;
+    Ok(())
+}
+
+/// bubblewrap is hidden from kiln: what is compiled then could have read the key.
+fn openly() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    // The user that programs run as reaches the workspace on the host's own paths.
+    std::fs::set_permissions(made.env.root(), std::fs::Permissions::from_mode(0o755))?;
+    roles(&made.env, &[("builder", "ci", 1, "")])?;
+    sign_with(&made, &[1])?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    let hidden = "--dev-bind / / --ro-bind /dev/null /usr/bin/bwrap --";
+    let words = hidden
+        .split(' ')
+        .chain([crate::support::env::KILN, "build", "made"]);
+    let ran = made.env.program("/usr/bin/bwrap", words).run()?.exits(0)?;
+    drop(ran.says("the manifest is unsigned: no sandbox: ")?);
+    // The twin is another build, since that one is signed by nobody.
+    let ran = made.kiln("build made").run()?.exits(0)?;
+    ran.says("\n  signed by ci")?;
     Ok(())
 }
