@@ -221,22 +221,35 @@ pub fn of(purposes: &[Purpose]) -> Vec<&'static Need> {
 /// says of its version. One that is missing is left out: the work says so where it needs it.
 pub fn programs(purpose: Purpose) -> BTreeMap<String, String> {
     // Beside those that someone may have to install: what every Debian has.
-    let always = ["apt-get", "dpkg-query", "tar"];
+    let always = [
+        ("apt-get", "apt"),
+        ("dpkg-deb", "dpkg"),
+        ("dpkg-query", "dpkg"),
+        ("tar", "tar"),
+    ];
     let named = of(&[purpose])
         .into_iter()
         .filter_map(|need| match need.thing {
-            Thing::Program(name) => Some(name),
+            Thing::Program(name) => Some((name, need.package)),
             Thing::File(_) => None,
         });
     let mut found = BTreeMap::new();
-    for name in named.chain(always) {
+    for (name, package) in named.chain(always) {
         if let Ok(tool) = Tool::find(name) {
-            // A program that does not answer is the same one by its path.
-            let version = tool.version().unwrap_or_default();
+            let version = tool.version().ok().filter(|version| !version.is_empty());
+            let version = version.or_else(|| installed(package)).unwrap_or_default();
             found.insert(name.to_owned(), format!("{} {version}", tool.path()));
         }
     }
     found
+}
+
+/// The version of an installed package, for a program that does not say its own.
+fn installed(package: &str) -> Option<String> {
+    let query = Cmd::new(&Tool::find("dpkg-query").ok()?)
+        .args(["--show", "--showformat=${Package} ${Version}", package])
+        .deadline(Duration::from_secs(20));
+    String::from_utf8(query.capture().ok()?).ok()
 }
 
 /// The packages that bring what is missing, sorted.
