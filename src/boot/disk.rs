@@ -150,7 +150,7 @@ impl<'a> Gate<'a> {
         Ok(files::write(&self.place.moorings(), &text)?)
     }
 
-    fn checkpoint_directory(&self) -> Result<bool, BootError> {
+    fn checkpoint_directory(&self) -> Result<(), BootError> {
         let path = self.place.gate();
         File::open(&path)
             .and_then(|directory| ioctl::checkpoint(&directory))
@@ -322,7 +322,7 @@ impl Medium for Gate<'_> {
     }
 
     fn checkpoint(&mut self) -> Result<(), BootError> {
-        self.checkpoint_directory().map(drop)
+        self.checkpoint_directory()
     }
 }
 

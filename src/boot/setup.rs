@@ -67,14 +67,11 @@ pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
     // The state comes before what reads it: a node that is cut off in between starts as it always
     // did.
     gate.make(&Block::stable(generation, Slot::A))?;
-    for (path, text, mode) in grub::FILES {
+    for (path, text, mode) in grub::FILES.into_iter().chain(units::FILES) {
         let path = place.at(path);
         files::write(&path, text.as_bytes())?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))
             .map_err(BootError::io("set the mode of", &path))?;
-    }
-    for (path, text) in units::FILES {
-        files::write(&place.at(path), text.as_bytes())?;
     }
     for (link, target) in units::LINKS {
         enable(&place.at(link), target)?;
@@ -86,6 +83,32 @@ pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
         words: load.words,
         generation: generation.to_string(),
     })
+}
+
+/// Takes away all that [`init`] made; the node starts as it did before. Boot records and settings
+/// stay.
+///
+/// # Errors
+/// While a trial is armed or runs, and where a file cannot be removed.
+pub fn remove(place: &Place) -> Result<(), BootError> {
+    let gate = Gate::hold(place, "boot remove")?;
+    if let Ok(block) = gate.read()? {
+        let told = told_if_any(place)?;
+        state::disarm(&block, told.as_ref())?;
+        if let Some(trial) = block.trial {
+            let (slot, left) = (block.other(), trial.left);
+            return Err(state::Refused::Armed { slot, left }.into());
+        }
+    }
+    // GRUB passes over a text that is not there, and finds the entries that it always had.
+    let links = units::LINKS.iter().map(|(link, _)| *link);
+    let snippets = grub::FILES.iter().chain(&units::FILES);
+    for path in links.chain(snippets.map(|(path, _, _)| *path)) {
+        files::remove_file(&place.at(path))?;
+    }
+    files::remove_dir_all(&place.gate())?;
+    files::remove_file(&place.moorings())?;
+    Ok(files::sync_dir(&place.at("boot/grub"))?)
 }
 
 /// Makes the link that has systemd start a unit; one that is there already is fine.
@@ -178,6 +201,22 @@ fn grub_reads(path: &Utf8Path) -> Option<Finding> {
         code: "grub-cfg-syntax",
         what: format!("GRUB cannot read `{path}`: {}", in_one_line(&error)),
         next: "see which file of `/etc/grub.d` printed that, then run `update-grub`".to_owned(),
+    })
+}
+
+/// What the good slot's copy of its initrd no longer has: the initrd in `/boot` was made anew since,
+/// as it is when `fstab`, `crypttab` or a package changes.
+fn drift(place: &Place, good: Slot) -> Option<(String, String)> {
+    let directory = place.slot(good);
+    let release = files::read_text(&directory.join("release"), LIMIT).ok()?;
+    let release = release.trim();
+    let (kept, _) = files::hash(&directory.join("initrd.img")).ok()?;
+    let (now, _) = files::hash(&place.at(&format!("boot/initrd.img-{release}"))).ok()?;
+    (kept != now).then(|| {
+        (
+            format!("the good slot's initrd is older than `/boot/initrd.img-{release}`"),
+            format!("put the newer one on trial with `kiln stage {release}`"),
+        )
     })
 }
 
@@ -328,6 +367,9 @@ fn alarms(
             ));
         }
         Ok(_) => {}
+    }
+    if let Ok(block) = block {
+        alarms.extend(drift(place, block.good));
     }
     if let Err(error) = check_moorings(place) {
         alarms.push((error.to_string(), repair));

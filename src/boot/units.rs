@@ -1,4 +1,5 @@
-//! The units that run gate and deadman at every boot.
+//! What the rest of the system runs: gate and deadman at every boot, and a veto before dpkg removes
+//! the modules of a kernel that a slot holds.
 
 /// Judges the kernel on trial.
 pub const GATE: &str = include_str!("assets/kiln-gate.service");
@@ -6,10 +7,15 @@ pub const GATE: &str = include_str!("assets/kiln-gate.service");
 /// Restarts the node without it.
 pub const DEADMAN: &str = include_str!("assets/kiln-deadman.service");
 
-/// The files of a node, below its root: path, text.
-pub const FILES: [(&str, &str); 2] = [
-    ("etc/systemd/system/kiln-gate.service", GATE),
-    ("etc/systemd/system/kiln-deadman.service", DEADMAN),
+/// Keeps the modules of both slots; Debian's kernel packages run it, and stop where it fails.
+pub const VETO: &str = include_str!("assets/kernel-prerm");
+
+/// The files of a node, below its root: path, text, mode.
+pub const FILES: [(&str, &str, u32); 3] = [
+    ("etc/systemd/system/kiln-gate.service", GATE, 0o644),
+    ("etc/systemd/system/kiln-deadman.service", DEADMAN, 0o644),
+    // The first of its directory: what comes after it has already taken something away.
+    ("etc/kernel/prerm.d/00-kiln", VETO, 0o755),
 ];
 
 /// What enables them, as `systemctl enable` does: link, and what it points to.
@@ -30,7 +36,7 @@ mod tests {
 
     #[test]
     fn links_are_what_the_units_ask_for() {
-        for ((path, text), (link, target)) in FILES.iter().zip(LINKS) {
+        for ((path, text, _mode), (link, target)) in FILES.iter().zip(LINKS) {
             assert_eq!(format!("/{path}"), target);
             let (_, wanted) = text.split_once("WantedBy=").unwrap();
             assert!(link.contains(&format!("/{}.wants/", wanted.trim())));

@@ -114,6 +114,22 @@ pub(super) static REPAIR: Verb = Verb {
     run: |context, matches| repair(context, &arguments(matches)?),
 };
 
+pub(super) static REMOVE: Verb = Verb {
+    path: &["boot", "remove"],
+    summary: "Take a node's boot gate away again",
+    detail: "Removes the slots, GRUB's text and the units; the node then starts as it did before. \
+             Refused while a trial is armed or runs. Boot records and /etc/kiln stay.",
+    writes: true,
+    formats: TEXT_AND_JSON,
+    exits: NODE,
+    examples: &[Example {
+        line: "kiln boot remove",
+        says: "then run `update-grub`",
+    }],
+    args: |command: Command| Root::augment_args(command),
+    run: |context, matches| remove(context, &arguments(matches)?),
+};
+
 fn init(context: &Context, wanted: &InitArguments) -> Result<Exit, Failure> {
     let place = wanted.root.place(context);
     if wanted.check {
@@ -261,6 +277,16 @@ fn disarm(context: &Context, root: &Root) -> Result<Exit, Failure> {
         did: setup::disarm(&root.place(context))?,
         yes: "the trial is taken back; the next boot starts the good kernel",
         no: "no trial was armed",
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn remove(context: &Context, root: &Root) -> Result<Exit, Failure> {
+    setup::remove(&root.place(context))?;
+    context.answer(&Said {
+        did: true,
+        yes: "the boot gate is removed; run `update-grub`",
+        no: "",
     })?;
     Ok(Exit::Ok)
 }

@@ -130,6 +130,7 @@ pub static VERBS: &[&Verb] = &[
     &super::stage::VERB,
     &super::boot::DISARM,
     &super::boot::REPAIR,
+    &super::boot::REMOVE,
     &super::gate::RUN,
     &super::gate::REJECT,
     &super::gate::DEADMAN,

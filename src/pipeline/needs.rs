@@ -156,6 +156,12 @@ const OWN: &[Need] = &[
         "makes the file systems of the tests' disks",
     ),
     program(
+        "strace",
+        "strace",
+        TEST,
+        "kills a verb at any of its system calls",
+    ),
+    program(
         "mcopy",
         "mtools",
         TEST,

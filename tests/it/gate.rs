@@ -1,6 +1,7 @@
 //! The boot gate's text in real GRUB under QEMU. The number in a case's name is that of the fault in
 //! `tests/data/faults.txt`.
 
+mod crash;
 mod faults;
 mod node;
 
@@ -19,6 +20,7 @@ use crate::support::{Case, Env, Outcome as Ending, Stop, fail, skip};
 pub fn cases() -> Vec<Case> {
     let mut cases = grub_cases();
     cases.extend(node::cases());
+    cases.extend(crash::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();
     cases.extend([
         Case::new(

@@ -15,8 +15,9 @@ use kiln::qemu;
 use super::case::{Made, made_once};
 use super::{Env, Stop, fail, skip};
 
-/// Where the one partition starts, and the size of the disk, in bytes.
-const PARTITION: usize = 1 << 20;
+/// Where the one partition of a disk starts, in bytes.
+pub const PARTITION: usize = 1 << 20;
+/// The size of a disk, in bytes.
 const DISK: usize = 16 << 20;
 
 const MODULES: &[&str] = &[
@@ -235,6 +236,19 @@ enum Firmware {
     Efi,
 }
 
+/// Makes a disk with GRUB on it, and an ext4 file system with what is in `content`.
+pub fn make_disk(content: &Utf8Path, disk: &Utf8Path) -> Result<(), Stop> {
+    let mut bytes = parts()?.bios.clone();
+    bytes.resize(DISK, 0);
+    std::fs::write(disk, bytes)?;
+    Cmd::new(&tool("mke2fs")?)
+        .args(["-q", "-F", "-t", "ext4", "-d", content.as_str()])
+        .args(["-E", &format!("offset={PARTITION}"), disk.as_str()])
+        .arg(format!("{}k", (DISK - PARTITION) / 1024))
+        .run()?;
+    Ok(())
+}
+
 /// A disk with its machine.
 pub struct Machine {
     env: Env,
@@ -303,19 +317,24 @@ impl Ended {
 impl Machine {
     /// With BIOS and an ext4 file system.
     pub fn bios(files: &Files) -> Result<Self, Stop> {
-        let parts = parts()?;
         let env = Env::new()?;
         let disk = env.path("disk.img");
         files.write(&env.path("root/boot/grub"))?;
-        let mut bytes = parts.bios.clone();
-        bytes.resize(DISK, 0);
-        std::fs::write(&disk, bytes)?;
-        Cmd::new(&tool("mke2fs")?)
-            .args(["-q", "-F", "-t", "ext4", "-d", env.path("root").as_str()])
-            .args(["-E", &format!("offset={PARTITION}"), disk.as_str()])
-            .arg(format!("{}k", (DISK - PARTITION) / 1024))
-            .run()?;
+        make_disk(&env.path("root"), &disk)?;
         Ok(Self::new(env, Firmware::Bios, disk))
+    }
+
+    /// With a copy of a disk.
+    pub fn of_disk(original: &Utf8Path) -> Result<Self, Stop> {
+        let env = Env::new()?;
+        let disk = env.path("disk.img");
+        std::fs::copy(original, &disk)?;
+        Ok(Self::new(env, Firmware::Bios, disk))
+    }
+
+    /// Where its disk is.
+    pub fn path(&self) -> &Utf8Path {
+        &self.disk
     }
 
     /// With EFI and a FAT file system.

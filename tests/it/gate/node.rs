@@ -28,6 +28,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("gate::22_unfit_node_is_refused", unfit),
         Case::new("gate::30_31_staging_waits", waits),
         Case::new("gate::33_removed_kernel_still_boots", removed),
+        Case::new("gate::36_older_initrd_is_an_alarm", drift),
+        Case::new("gate::removed_gate_leaves_nothing", gate_removed),
         Case::new("gate::39_capture_kernel_rests", capture),
         Case::new("gate::44_second_gate_is_told", second),
         Case::new("gate::kernel_that_would_hang_is_refused", would_hang),
@@ -36,7 +38,8 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 const A: &str = "6.12.48-1-lts-aaaaaaaa";
-const B: &str = "6.18.40-2-lts-bbbbbbbb";
+/// The kernel that is put on trial.
+pub(super) const B: &str = "6.18.40-2-lts-bbbbbbbb";
 
 const FIT: &str = "CONFIG_SOFTLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR=y\n\
                    CONFIG_DETECT_HUNG_TASK=y\n";
@@ -101,7 +104,8 @@ impl Node {
         Ok(node)
     }
 
-    fn update_grub(&self) -> Result<(), Stop> {
+    /// `grub.cfg` as `update-grub` makes it.
+    pub(super) fn update_grub(&self) -> Result<(), Stop> {
         let text = format!(
             "{}{}",
             grub::printed(grub::FIRST),
@@ -119,7 +123,8 @@ impl Node {
         self.env.write(&format!("node/{inside}"), content).map(drop)
     }
 
-    fn path(&self, inside: &str) -> Utf8PathBuf {
+    /// A path of the node.
+    pub(super) fn path(&self, inside: &str) -> Utf8PathBuf {
         self.root.join(inside)
     }
 
@@ -134,7 +139,8 @@ impl Node {
             .arg(self.root.as_str())
     }
 
-    fn kiln(&self, words: &[&str]) -> Result<Ran, Stop> {
+    /// Runs a verb on the node, with its answer as JSON.
+    pub(super) fn kiln(&self, words: &[&str]) -> Result<Ran, Stop> {
         self.run(words).arg("--format").arg("json").run()
     }
 
@@ -143,17 +149,28 @@ impl Node {
         Ok(ran.json()?["status"].clone())
     }
 
-    fn block(&self) -> Result<Block, Stop> {
+    /// The state block.
+    pub(super) fn block(&self) -> Result<Block, Stop> {
         let bytes = std::fs::read(self.path("boot/grub/gate/state.env"))?;
         Block::parse(&bytes).map_err(|error| fail(error.to_string()))
     }
 
     /// Overwrites the state file in its place, as GRUB does.
-    fn put(&self, bytes: &[u8]) -> Result<(), Stop> {
+    pub(super) fn put(&self, bytes: &[u8]) -> Result<(), Stop> {
         let path = self.path("boot/grub/gate/state.env");
         let file = OpenOptions::new().write(true).open(path)?;
         file.write_all_at(bytes, 0)?;
         Ok(())
+    }
+
+    /// What GRUB told the running kernel.
+    pub(super) fn tell(&self, words: &str) -> Result<(), Stop> {
+        self.write("proc/cmdline", format!("root=/dev/vda1 ro {words}\n"))
+    }
+
+    /// Runs another program in the same surroundings.
+    pub(super) fn program(&self, program: &str, words: &[&str]) -> Result<Ran, Stop> {
+        self.env.program(program, words.iter().copied()).run()
     }
 
     /// Starts it in real GRUB, and takes over what GRUB wrote and said.
@@ -435,6 +452,8 @@ fn waits() -> Outcome {
 /// What the package manager removes from `/boot` is not what the slots hold.
 fn removed() -> Outcome {
     let node = Node::armed()?;
+    assert!(veto(&node, A)? && veto(&node, B)?);
+    assert!(!veto(&node, "6.1.0-1")? && !veto(&node, "")?);
     for release in [A, B] {
         for name in ["vmlinuz", "initrd.img", "config"] {
             std::fs::remove_file(node.path(&format!("boot/{name}-{release}")))?;
@@ -443,6 +462,58 @@ fn removed() -> Outcome {
     assert_eq!(node.boot()?, "b trial counted 1");
     assert_eq!(node.boot()?, "b trial counted 0");
     assert_eq!(node.boot()?, "a good exhausted 0");
+    Ok(())
+}
+
+/// dpkg asks before it removes a kernel, and is told no for what a slot holds.
+fn veto(node: &Node, release: &str) -> Result<bool, Stop> {
+    let hook = node.path("etc/kernel/prerm.d/00-kiln");
+    let ran = node
+        .env
+        .program(hook.as_str(), [release])
+        .env("DPKG_ROOT", node.root.as_str())
+        .run()?;
+    Ok(ran.code() != Some(0))
+}
+
+fn drift() -> Outcome {
+    let node = Node::set_up()?;
+    assert_eq!(node.status()?["alarms"], serde_json::json!([]));
+    node.write(&format!("boot/initrd.img-{A}"), "made anew")?;
+    let alarms = node.status()?["alarms"].to_string();
+    assert!(
+        alarms.contains("is older than") && alarms.contains("kiln stage"),
+        "{alarms}"
+    );
+    // As a trial, and no other way.
+    node.kiln(&["stage", A])?.exits(0)?;
+    assert_eq!(
+        node.status()?["slots"],
+        serde_json::json!([["a", A], ["b", A]])
+    );
+    Ok(())
+}
+
+/// Every file of the node is as it was before.
+fn gate_removed() -> Outcome {
+    let node = Node::new()?;
+    let list = |node: &Node| -> Result<Vec<String>, Stop> {
+        let all = crate::support::tree::listing(&node.root)?;
+        let is_file = |path: &String| !path.ends_with('/') && !path.starts_with("run/");
+        Ok(all.into_iter().filter(is_file).collect())
+    };
+    let before = list(&node)?;
+    node.kiln(&["boot", "init"])?.exits(0)?;
+    node.update_grub()?;
+    assert!(list(&node)?.len() > before.len() + 8);
+    node.kiln(&["stage", B])?.exits(0)?;
+    let ran = node.kiln(&["boot", "remove"])?.exits(Exit::NodeRefused)?;
+    assert_eq!(ran.json()?["error"]["code"], "trial-armed");
+    node.kiln(&["boot", "disarm"])?.exits(0)?;
+    node.kiln(&["boot", "remove"])?.exits(0)?;
+    std::fs::remove_file(node.path("boot/grub/grub.cfg"))?;
+    assert_eq!(list(&node)?, before);
+    node.kiln(&["boot", "remove"])?.exits(Exit::Usage)?;
     Ok(())
 }
 
