@@ -38,6 +38,7 @@ pub fn cases() -> Vec<Case> {
 fn grub_cases() -> Vec<Case> {
     vec![
         Case::new("gate::texts_are_clean", texts_are_clean),
+        Case::new("gate::units_are_clean", units_are_clean),
         Case::new("gate::01_02_03_trial_that_dies_is_tried_twice", tried_twice),
         Case::new("gate::01_stable_node_writes_nothing", stable),
         Case::new("gate::04_power_cut_before_the_entry", cut_in_grub),
@@ -497,5 +498,33 @@ fn signed_on_fat() -> Ending {
     let files = armed_node()?.with("gate/state.env", [0xa5; SIZE]);
     let told = Machine::efi(&files)?.boot()?.told()?;
     assert_eq!(told, "a good badenv 0");
+    Ok(())
+}
+
+/// systemd reads the units, and finds nothing wrong with them.
+fn units_are_clean() -> Ending {
+    let env = Env::new()?;
+    let analyse = camino::Utf8Path::new("/usr/bin/systemd-analyze");
+    if !analyse.exists() {
+        return Err(skip("systemd-analyze is not installed"));
+    }
+    let verify = |texts: [&str; 2]| -> Result<crate::support::Ran, Stop> {
+        let mut words = vec!["verify".to_owned(), "--man=no".to_owned()];
+        for (name, text) in ["kiln-gate.service", "kiln-deadman.service"]
+            .iter()
+            .zip(texts)
+        {
+            // The program is not installed here.
+            let text = text.replace("/usr/bin/kiln ", "/bin/true ");
+            words.push(env.write(name, text)?.into_string());
+        }
+        env.program(analyse.as_str(), words).run()
+    };
+    let (gate, deadman) = (kiln::boot::units::GATE, kiln::boot::units::DEADMAN);
+    let ran = verify([gate, deadman])?.exits(0)?;
+    assert_eq!(ran.stderr, "");
+    let wrong = deadman.replace("Type=exec", "Type=exce");
+    let ran = verify([gate, &wrong])?;
+    assert!(ran.stderr.contains("exce"), "{}", ran.stderr);
     Ok(())
 }
