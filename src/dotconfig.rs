@@ -151,6 +151,9 @@ pub struct Line {
     end: usize,
     /// What it says.
     pub content: Content,
+    /// Whether it is the line that counts for its symbol. Kept here, since whoever goes through all
+    /// symbols would look each up again otherwise.
+    counts: bool,
 }
 
 /// Something in a configuration file that the kernel's reader would take otherwise than it reads.
@@ -232,19 +235,25 @@ impl DotConfig {
     /// listed by [`problems`](Self::problems).
     pub fn parse(text: impl Into<String>) -> Self {
         let text = text.into();
-        let mut lines = Vec::with_capacity(text.len() / 24);
+        let mut lines: Vec<Line> = Vec::with_capacity(text.len() / 24);
         let mut last = HashMap::with_capacity(text.len() / 24);
         let mut start = 0;
         for piece in text.split_inclusive('\n') {
             let content = read(piece.trim_end_matches(['\n', '\r']));
-            if let Content::Assign { symbol, value: _ } = &content {
-                last.insert(symbol.clone(), lines.len());
-            }
+            let counts = if let Content::Assign { symbol, value: _ } = &content {
+                if let Some(earlier) = last.insert(symbol.clone(), lines.len()) {
+                    lines[earlier].counts = false;
+                }
+                true
+            } else {
+                false
+            };
             let end = start + piece.len();
             lines.push(Line {
                 start,
                 end,
                 content,
+                counts,
             });
             start = end;
         }
@@ -302,10 +311,7 @@ impl DotConfig {
 
     /// Whether the line at `index` (from 0) is the one that counts for its symbol.
     pub fn counts(&self, index: usize) -> bool {
-        match self.lines.get(index).map(|line| &line.content) {
-            Some(Content::Assign { symbol, value: _ }) => self.last.get(symbol) == Some(&index),
-            _ => false,
-        }
+        self.lines.get(index).is_some_and(|line| line.counts)
     }
 
     /// Whether `symbol` is off, in any of the three spellings.
@@ -315,15 +321,10 @@ impl DotConfig {
 
     /// Each symbol once, with the value that counts, in the order of those lines.
     pub fn symbols(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.lines
-            .iter()
-            .enumerate()
-            .filter_map(|(index, line)| match &line.content {
-                Content::Assign { symbol, value } if self.last.get(symbol) == Some(&index) => {
-                    Some((symbol.as_str(), value))
-                }
-                _ => None,
-            })
+        self.lines.iter().filter_map(|line| match &line.content {
+            Content::Assign { symbol, value } if line.counts => Some((symbol.as_str(), value)),
+            _ => None,
+        })
     }
 
     /// What the kernel's reader would skip, take by a prefix, or see twice; in line order.
