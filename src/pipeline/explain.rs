@@ -111,6 +111,7 @@ impl Session<'_> {
             let nearest = facts.successor(symbol).or_else(|| {
                 let symbols = Symbols::new(Some(model.tree()));
                 let upper = symbol.to_ascii_uppercase();
+                let upper = upper.strip_prefix("CONFIG_").unwrap_or(&upper).to_owned();
                 let same = symbols.get(&upper).map(|_| upper.clone());
                 same.or_else(|| symbols.nearest(&upper).map(str::to_owned))
             });
