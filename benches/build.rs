@@ -163,7 +163,7 @@ fn with_kiln(source: &Utf8Path, dir: &Utf8Path, release: &Release, jobs: NonZero
         source,
         dir,
         isolation: &isolation,
-        program: Utf8Path::new(env!("CARGO_BIN_EXE_kiln")),
+        root: None,
         epoch: Timestamp::UNIX_EPOCH,
         jobs,
     })

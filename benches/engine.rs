@@ -66,7 +66,7 @@ fn main() {
         dir: &dir.join("build"),
         isolation: &Isolation::probe().unwrap(),
         // Stands in for pahole in the build; here it is only a name that must exist.
-        program: Utf8Path::new(env!("CARGO_BIN_EXE_kiln")),
+        root: None,
         epoch: jiff::Timestamp::from_second(1_780_300_000).unwrap(),
         jobs: NonZeroU32::MIN,
     })

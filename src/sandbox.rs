@@ -123,6 +123,8 @@ struct Bind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     isolation: Isolation,
+    /// Where programs and libraries come from; the host where there is none.
+    root: Option<Utf8PathBuf>,
     binds: Vec<Bind>,
 }
 
@@ -131,8 +133,21 @@ impl Sandbox {
     pub fn new(isolation: &Isolation) -> Self {
         Self {
             isolation: isolation.clone(),
+            root: None,
             binds: Vec::new(),
         }
+    }
+
+    /// Programs, libraries and settings from this directory, and none from the host.
+    #[must_use]
+    pub fn rooted(mut self, root: impl Into<Utf8PathBuf>) -> Self {
+        let root = root.into();
+        // What is installed is asked for by Debian's packaging tools.
+        for path in ["etc", "var/lib/dpkg"] {
+            self = self.read_only(root.join(path), Utf8Path::new("/").join(path));
+        }
+        self.root = Some(root);
+        self
     }
 
     /// Shows a file or directory of the host, read-only.
@@ -252,23 +267,28 @@ impl Sandbox {
         } else {
             add(&["--unshare-user"]);
         }
-        add(&["--ro-bind", "/usr", "/usr"]);
+        let root = self.root.as_deref().unwrap_or(Utf8Path::new("/"));
+        add(&["--ro-bind", root.join("usr").as_str(), "/usr"]);
         for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
-            let path = Utf8Path::new("/").join(name);
+            let (path, inside) = (root.join(name), Utf8Path::new("/").join(name));
             if path.is_symlink() {
-                add(&["--symlink", &format!("usr/{name}"), path.as_str()]);
+                add(&["--symlink", &format!("usr/{name}"), inside.as_str()]);
             } else if path.is_dir() {
-                add(&["--ro-bind", path.as_str(), path.as_str()]);
+                add(&["--ro-bind", path.as_str(), inside.as_str()]);
             }
         }
         add(&[
             "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp",
         ]);
-        let etc = ["/etc/alternatives", "/etc/ld.so.cache"].map(Utf8Path::new);
+        let etc: &[&Utf8Path] = match self.root {
+            None => &["/etc/alternatives", "/etc/ld.so.cache"].map(Utf8Path::new),
+            Some(_) => &[],
+        };
         // bubblewrap makes the directories above a mount point itself, closed to all but the user
         // it runs as; as root that is not the user the program runs as.
         let mut parents: Vec<&Utf8Path> = etc
-            .into_iter()
+            .iter()
+            .copied()
             .chain(self.binds.iter().map(|bind| bind.inside.as_path()))
             .flat_map(|path| path.ancestors().skip(1))
             .filter(|path| path.parent().is_some())

@@ -61,6 +61,8 @@ struct Arguments {
 enum Work {
     /// Resolving, configuring, compiling, packaging
     Build,
+    /// Making the pinned root that a pipeline is built in
+    Root,
     /// Changing a configuration in menuconfig
     Edit,
     /// Making what a kernel boots into
@@ -73,6 +75,7 @@ impl Work {
     fn purpose(self) -> Purpose {
         match self {
             Self::Build => Purpose::Build,
+            Self::Root => Purpose::Root,
             Self::Edit => Purpose::Edit,
             Self::Image => Purpose::Image,
             Self::Test => Purpose::Test,

@@ -18,7 +18,7 @@ pub(super) static VERB: Verb = Verb {
     detail: "Obeys the lock: other bytes are refused, and a release that was signed anew shows as a \
              change. Downloads resume. With --to the release becomes a directory in kernel.org's \
              layout, which a machine without a network can name as `source: {dir: PATH}` or as a \
-             mirror in kiln.yaml.",
+             mirror in kiln.yaml. The packages of a pinned build root go with it.",
     writes: true,
     formats: TEXT_AND_JSON,
     exits: FETCHING,
@@ -52,9 +52,13 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
     let pipeline = work.workspace.pipeline(&arguments.pipeline)?;
     let lock = session.lock(&pipeline)?;
     let written = if let Some(directory) = &arguments.to {
-        session.export(&pipeline, &lock, &context.start().join(directory))?
+        let directory = context.start().join(directory);
+        let mut written = session.export(&pipeline, &lock, &directory)?;
+        written.extend(session.export_root(&pipeline, &lock, &directory)?);
+        written
     } else {
         session.acquire_locked(&pipeline, &lock)?;
+        session.fetch_root(&pipeline, &lock)?;
         vec![session.store.path(&lock.inputs.source.tar().sha256)]
     };
     context.answer(&Fetched {

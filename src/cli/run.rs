@@ -14,7 +14,6 @@ use super::app;
 use super::context::{Context, Format, Global, write_out, written};
 use super::verbs;
 use crate::failure::{Diagnose as _, Exit, Failure};
-use crate::kbuild::shim::{self, StandIn};
 use crate::source::worker;
 use crate::ui::{Style, failure_json, failure_text, printable};
 
@@ -23,11 +22,6 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// The program `kiln`.
 pub fn kiln() -> ExitCode {
-    let mut args = std::env::args_os();
-    // Inside a build, kiln stands in for programs whose output must not depend on the moment.
-    if let Some(tool) = args.next().as_deref().and_then(StandIn::named) {
-        return ExitCode::from(shim::main(tool, args));
-    }
     let args: Vec<OsString> = std::env::args_os().collect();
     // In a sandbox, kiln works on bytes that nobody vouches for yet.
     if args.get(1).is_some_and(|word| word == "worker") {

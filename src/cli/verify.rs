@@ -130,7 +130,7 @@ impl Report<'_> {
     fn doubts(&self) -> Vec<String> {
         let manifest = &self.verified.manifest;
         let mut doubts = Vec::new();
-        if manifest.lock.inputs.root == "host" {
+        if manifest.lock.inputs.root.pinned().is_none() {
             doubts.push(
                 "built with a host's own tools, not in a pinned root: not publishable".to_owned(),
             );

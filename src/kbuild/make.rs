@@ -15,6 +15,7 @@ use crate::command::{Cmd, CommandError, Tool};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
 use crate::kbuild::environment::{Environment, Places, TREE};
+use crate::kbuild::root::Root;
 use crate::kbuild::shim::StandIn;
 use crate::kbuild::warnings::{KconfigWarning, warnings};
 use crate::kernel::Release;
@@ -125,8 +126,8 @@ pub struct Setup<'a> {
     pub dir: &'a Utf8Path,
     /// How foreign code is kept apart.
     pub isolation: &'a Isolation,
-    /// This program, which stands in for `date` and `pahole`.
-    pub program: &'a Utf8Path,
+    /// The pinned root it is built in; the host's own tools where there is none.
+    pub root: Option<&'a Root>,
     /// `SOURCE_DATE_EPOCH`.
     pub epoch: Timestamp,
     /// How many jobs make runs at once.
@@ -142,6 +143,7 @@ pub struct Kbuild {
     environment: Environment,
     source: Utf8PathBuf,
     jobs: NonZeroU32,
+    root: Option<Root>,
 }
 
 impl Kbuild {
@@ -158,19 +160,15 @@ impl Kbuild {
         let inside = Places::sandboxed();
         let mut sandbox = Sandbox::new(setup.isolation)
             .read_only(&source, &inside.src)
-            .writable(&out, &inside.out);
-        if setup.isolation.is_isolated() {
-            for tool in stand_ins() {
-                sandbox = sandbox.read_only(setup.program, inside.bin.join(tool.name()));
-            }
-        } else {
-            let bin = link_stand_ins(&dir, setup.program)?;
-            sandbox = sandbox.read_only(bin, &inside.bin);
+            .writable(&out, &inside.out)
+            .read_only(stand_ins(&dir, setup.root)?, &inside.bin);
+        if let Some(root) = setup.root {
+            sandbox = sandbox.rooted(root.path());
         }
         // `dpkg-checkbuilddeps` and `dpkg-genbuildinfo`, which `bindeb-pkg` runs, fail without it.
         // What is installed goes into the `.buildinfo` only, which is not kept.
         let installed = Utf8Path::new("/var/lib/dpkg/status");
-        if setup.isolation.is_isolated() && installed.exists() {
+        if setup.root.is_none() && setup.isolation.is_isolated() && installed.exists() {
             sandbox = sandbox.read_only(installed, installed);
         }
         let places = Places {
@@ -185,6 +183,7 @@ impl Kbuild {
             dir,
             source,
             jobs: setup.jobs,
+            root: setup.root.cloned(),
         })
     }
 
@@ -218,6 +217,11 @@ impl Kbuild {
         &self.environment
     }
 
+    /// The pinned root; the host where there is none.
+    pub fn root(&self) -> Option<&Root> {
+        self.root.as_ref()
+    }
+
     /// Whether the build sees only what it is given.
     pub fn is_isolated(&self) -> bool {
         self.sandbox.is_isolated()
@@ -229,7 +233,10 @@ impl Kbuild {
     /// # Errors
     /// Where make is not installed.
     pub fn make<'t>(&self, targets: impl IntoIterator<Item = &'t str>) -> Result<Cmd, MakeError> {
-        let make = Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?;
+        let make = match self.root {
+            Some(_) => Tool::inside("/usr/bin/make"),
+            None => Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?,
+        };
         Ok(Cmd::new(&make)
             .args(["-C", self.places.src.as_str()])
             .arg(format!("O={}", self.places.tree()))
@@ -407,35 +414,32 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, FileError> {
 
 /// Mode 0755 whatever the caller's umask: the sandbox enters the directory as root without root's
 /// capabilities, before it becomes the directory's owner.
-fn open_to_all(directory: &Utf8Path) -> Result<(), FileError> {
+fn open_to_all(path: &Utf8Path) -> Result<(), FileError> {
     let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(directory, mode).map_err(|source| FileError::Io {
+    std::fs::set_permissions(path, mode).map_err(|source| FileError::Io {
         action: "change the mode of",
-        path: directory.to_owned(),
+        path: path.to_owned(),
         source,
     })
 }
 
-/// The tools to stand in for: those that the host has. A stand-in for a missing pahole would make
-/// `scripts/pahole-version.sh` believe that there is one.
-fn stand_ins() -> impl Iterator<Item = StandIn> {
-    StandIn::ALL
-        .into_iter()
-        .filter(|tool| Utf8Path::new(tool.real()).exists())
-}
-
-/// Without a sandbox the stand-ins are links in a directory beside the output.
-fn link_stand_ins(dir: &Utf8Path, program: &Utf8Path) -> Result<Utf8PathBuf, FileError> {
+/// A directory of the stand-ins, for those tools that the root or the host has: one for a missing
+/// pahole would make `scripts/pahole-version.sh` believe that there is one.
+fn stand_ins(dir: &Utf8Path, root: Option<&Root>) -> Result<Utf8PathBuf, FileError> {
     let bin = dir.join("bin");
     files::remove_dir_all(&bin)?;
     files::create_dir_all(&bin)?;
-    for tool in stand_ins() {
-        let link = bin.join(tool.name());
-        std::os::unix::fs::symlink(program, &link).map_err(|source| FileError::Io {
-            action: "create link",
-            path: link,
-            source,
-        })?;
+    open_to_all(&bin)?;
+    for tool in StandIn::ALL {
+        let is_there = match root {
+            Some(root) => root.has(tool.real()),
+            None => Utf8Path::new(tool.real()).exists(),
+        };
+        if is_there {
+            let script = bin.join(tool.name());
+            files::write(&script, tool.script().as_bytes())?;
+            open_to_all(&script)?;
+        }
     }
     Ok(bin)
 }

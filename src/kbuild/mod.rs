@@ -4,8 +4,8 @@
 //! `environment` is the one environment, `make` asks the tree for configurations, `preflight` says
 //! what would fail before an hour is spent, `packages` compiles and packages and then judges what
 //! is inside the finished `.deb`s. `probe` answers what Kconfig files ask, without make.
-//! `compile_log` reads what make said, `shim` is kiln standing in
-//! for two tools inside the build.
+//! `compile_log` reads what make said, `shim` stands in for two tools inside the build, and `root`
+//! makes the pinned environment that all of it runs in.
 
 pub mod checked;
 pub mod compile_log;
@@ -20,6 +20,8 @@ pub mod probe;
 mod probe_cache;
 mod probe_environment;
 mod probe_reach;
+pub mod root;
+mod root_tree;
 pub mod shim;
 pub mod warnings;
 

@@ -2,6 +2,7 @@
 
 use camino::Utf8Path;
 
+use super::root::Root;
 use crate::command::Tool;
 
 /// One thing that must be there.
@@ -27,6 +28,16 @@ impl Thing {
         match self {
             Self::Program(name) => Tool::find(name).is_ok(),
             Self::File(paths) => paths.iter().any(|path| Utf8Path::new(path).exists()),
+        }
+    }
+
+    /// Whether a build root has it.
+    pub fn is_in(&self, root: &Root) -> bool {
+        match self {
+            Self::Program(name) => ["/usr/bin", "/usr/sbin"]
+                .iter()
+                .any(|directory| root.has(&format!("{directory}/{name}"))),
+            Self::File(paths) => paths.iter().any(|path| root.has(path)),
         }
     }
 }

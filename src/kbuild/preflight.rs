@@ -10,6 +10,7 @@ use crate::files::{self, FileError};
 use crate::kbuild::environment::package_version;
 use crate::kbuild::estimate::Estimate;
 use crate::kbuild::needs::{NEEDS, Need, Needed};
+use crate::kbuild::root::Root;
 use crate::kernel::{Release, UTS_RELEASE_MAX};
 
 /// The value of `MODULE_SIG_KEY` with which `certs/Makefile` generates a key, whatever
@@ -223,6 +224,8 @@ pub struct Plan<'a> {
     pub dir: &'a Utf8Path,
     /// How many jobs.
     pub jobs: u64,
+    /// The pinned root, where it is built in one.
+    pub root: Option<&'a Root>,
 }
 
 /// Looks for everything that would fail, and returns the estimate where nothing would.
@@ -233,7 +236,7 @@ pub fn check(plan: &Plan<'_>) -> Result<Estimate, PreflightError> {
     let estimate = Estimate::for_jobs(plan.config, plan.jobs);
     let mut findings = config_findings(plan.config, |path| plan.source.join(path).exists());
     findings.extend(name_findings(plan.release));
-    findings.extend(missing_needs(plan.config));
+    findings.extend(missing_needs(plan.config, plan.root));
     let host = Host {
         disk_bytes: free_disk(plan.dir)?,
         memory_bytes: available_memory()?,
@@ -292,15 +295,18 @@ fn name_findings(release: &Release) -> Vec<Finding> {
     findings
 }
 
-/// What the host lacks for this configuration.
-fn missing_needs(config: &DotConfig) -> Vec<Finding> {
+/// What the root or the host lacks for this configuration.
+fn missing_needs(config: &DotConfig, root: Option<&Root>) -> Vec<Finding> {
     let wanted = |need: &Need| match need.when {
         Needed::Always => true,
         Needed::With(symbol) | Needed::Rarely(symbol) => !config.is_off(symbol),
     };
     NEEDS
         .into_iter()
-        .filter(|need| wanted(need) && !need.thing.is_there())
+        .filter(|need| {
+            wanted(need)
+                && !root.map_or_else(|| need.thing.is_there(), |root| need.thing.is_in(root))
+        })
         .map(Finding::MissingNeed)
         .collect()
 }

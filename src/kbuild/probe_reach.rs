@@ -5,7 +5,8 @@
 //! the tree with its own and with the words in it, any other absolute path with what stands there.
 //! What a compiler starts and reads without being told (its other half, libraries, headers) comes
 //! from packages of the host, so the digest of the package database counts for every probe, as do
-//! the environment, the loader's cache and the programs behind `gcc`.
+//! the environment, the loader's cache and the programs behind `gcc`. In a pinned root all of that
+//! is one digest, the root's own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::make::Kbuild;
 use super::probe::{ProbeError, TEXT_LIMIT};
 use super::probe_environment::Derived;
+use super::root::Root;
 use crate::digest::{Hasher, Sha256};
 use crate::files;
 
@@ -44,6 +46,8 @@ const PATH: &[&str] = &["/usr/sbin", "/usr/bin"];
 pub(super) struct Reach {
     source: Utf8PathBuf,
     inside: Utf8PathBuf,
+    /// Of all that a pinned root has: nothing of the host counts then.
+    root: Option<Sha256>,
     always: Option<Sha256>,
     files: HashMap<Utf8PathBuf, String>,
     programs: HashMap<String, Option<Utf8PathBuf>>,
@@ -56,6 +60,7 @@ impl Reach {
         Self {
             source: kbuild.source().to_owned(),
             inside: kbuild.source_inside().to_owned(),
+            root: kbuild.root().map(Root::digest),
             always: None,
             files: HashMap::new(),
             programs: HashMap::new(),
@@ -117,6 +122,9 @@ impl Reach {
             if found.insert(file.to_string(), what).is_none() {
                 scripts.push(file);
             }
+            return Ok(());
+        }
+        if self.root.is_some() {
             return Ok(());
         }
         if path.is_absolute() {
@@ -183,7 +191,7 @@ impl Reach {
     }
 
     fn always(&mut self) -> Result<Sha256, ProbeError> {
-        if let Some(known) = self.always {
+        if let Some(known) = self.always.or(self.root) {
             return Ok(known);
         }
         let mut paths: Vec<Utf8PathBuf> = ALWAYS.iter().map(Utf8PathBuf::from).collect();

@@ -162,7 +162,7 @@ impl Session<'_> {
                     .note("the same inputs were built before, but not signed by a key that counts");
                 continue;
             }
-            if manifest.toolchain == toolchain()? {
+            if manifest.toolchain == toolchain(lock)? {
                 let compiled_in = past.record.took(COMPILE);
                 return Ok(Some(Built {
                     manifest,
@@ -185,7 +185,9 @@ impl Session<'_> {
         (options, signing): (Options, &Signing),
         judged: &dyn Fn(&GuardReport),
     ) -> Result<Built, Failure> {
-        run.doubt("build root `host`: the host's own tools, not a pinned root");
+        if lock.inputs.root.pinned().is_none() {
+            run.doubt("build root `host`: the host's own tools, not a pinned root");
+        }
         if let Some(doubt) = self.isolation_doubt() {
             run.doubt(doubt);
         }
@@ -261,6 +263,7 @@ impl Session<'_> {
             source: tree.path(),
             dir: kbuild.dir(),
             jobs: u64::from(self.jobs.get()),
+            root: kbuild.root(),
         })?;
         progress.done(
             "preflight",
@@ -396,9 +399,13 @@ fn intact(directory: &Utf8Path, lock: &Lock) -> Option<(Manifest, Envelope)> {
     (same && manifest.packages.iter().all(whole)).then_some((manifest, envelope))
 }
 
-/// Versions of the host's programs that decide the bytes.
-fn toolchain() -> Result<BTreeMap<String, String>, Failure> {
+/// Versions of the host's programs that decide the bytes; none in a pinned root, whose packages
+/// the lock names.
+fn toolchain(lock: &Lock) -> Result<BTreeMap<String, String>, Failure> {
     let mut versions = BTreeMap::new();
+    if lock.inputs.root.pinned().is_some() {
+        return Ok(versions);
+    }
     for name in TOOLCHAIN {
         // pahole is only needed for some configurations.
         if let Ok(tool) = Tool::find(name) {
@@ -469,7 +476,7 @@ fn finish(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    let (toolchain, config) = (toolchain()?, guarded.digest());
+    let (toolchain, config) = (toolchain(lock)?, guarded.digest());
     let sbom = sbom::document(lock, &packages, &config, &toolchain)?;
     files::write(&directory.join(statements::SBOM), &sbom)?;
     Ok(Manifest {

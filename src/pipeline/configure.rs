@@ -14,6 +14,7 @@ use crate::dotconfig::{DotConfig, Value};
 use crate::failure::Failure;
 use crate::files;
 use crate::kbuild::make::{Kbuild, Resolved, Setup};
+use crate::kbuild::root::{Look, Root};
 use crate::kbuild::warnings::KconfigWarning;
 use crate::kconfig::language::Model;
 use crate::kconfig::{
@@ -60,8 +61,13 @@ impl Configured {
 }
 
 impl Session<'_> {
-    /// The tree's makefiles on `tree`, working in `directory`.
-    pub fn kbuild(&self, tree: &SourceTree, directory: &Utf8Path) -> Result<Kbuild, Failure> {
+    /// The tree's makefiles on `tree`, working in `directory`, in a pinned root or on the host.
+    pub fn kbuild(
+        &self,
+        tree: &SourceTree,
+        directory: &Utf8Path,
+        root: Option<&Root>,
+    ) -> Result<Kbuild, Failure> {
         let epoch = jiff::Timestamp::from_second(tree.source_date_epoch()).map_err(|error| {
             Failure::unexpected(format!("SOURCE_DATE_EPOCH out of range: {error}"))
         })?;
@@ -69,7 +75,7 @@ impl Session<'_> {
             source: tree.path(),
             dir: directory,
             isolation: &self.isolation,
-            program: &self.worker.program,
+            root,
             epoch,
             jobs: self.jobs,
         })?)
@@ -85,11 +91,17 @@ impl Session<'_> {
         asked: Asked,
     ) -> Result<Configured, Failure> {
         let progress = self.progress;
+        // A build asks the tree itself, and compiles; anything less is asked again by a build.
+        let look = match asked {
+            Asked::Both => Look::Whole,
+            Asked::Engine => Look::Record,
+        };
+        let root = self.build_root(pipeline, lock, look)?;
         progress.started(
             "configure",
             format!("{} on {}", pipeline.file, lock.inputs.version),
         );
-        let kbuild = self.kbuild(tree, directory)?;
+        let kbuild = self.kbuild(tree, directory, root.as_ref())?;
         let whole = self.whole_base(pipeline, lock, &kbuild)?;
         let trimmed = self.trimmed(pipeline, &whole, &kbuild)?;
         let base = trimmed.as_ref().unwrap_or(&whole);

@@ -9,6 +9,7 @@ use super::workspace::Loaded;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files;
+use crate::proof::build_root::BuildRoot;
 use crate::proof::lock::{self, Inputs, Lock};
 use crate::spec;
 
@@ -176,6 +177,7 @@ impl Session<'_> {
     ) -> Result<(Inputs, Vec<String>), Failure> {
         check_source(pipeline, &lock.inputs)?;
         check_base(pipeline, &lock.inputs)?;
+        let root = carried_root(pipeline, &lock.inputs)?;
         let inputs = self.inputs(
             pipeline,
             Proven {
@@ -183,6 +185,7 @@ impl Session<'_> {
                 source: lock.inputs.source.clone(),
                 source_date_epoch: lock.inputs.source_date_epoch,
                 base: lock.inputs.base.clone(),
+                root,
             },
         )?;
         let changed = differences(&lock.inputs, &inputs);
@@ -242,7 +245,7 @@ impl Session<'_> {
             fragments,
             assertions,
             arch: spec.build.arch.as_str().to_owned(),
-            root: spec.build.root.as_str().to_owned(),
+            root: proven.root,
             packages: lock::Packages {
                 headers: spec.packages.headers,
                 debug: spec.packages.debug,
@@ -284,6 +287,7 @@ pub(super) struct Proven {
     pub(super) source: lock::Source,
     pub(super) source_date_epoch: i64,
     pub(super) base: lock::Base,
+    pub(super) root: BuildRoot,
 }
 
 fn behind(pipeline: &Loaded, what: &'static str, wanted: String, locked: String) -> Failure {
@@ -341,6 +345,40 @@ fn check_base(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {
     } else {
         Err(behind(pipeline, "base config", wanted, found))
     }
+}
+
+/// The locked root where the pipeline still asks for it. The host needs no packages, so it can
+/// take the place of any other.
+fn carried_root(pipeline: &Loaded, locked: &Inputs) -> Result<BuildRoot, Failure> {
+    let wanted = pipeline.spec.build.root;
+    if wanted == spec::Root::Host {
+        return Ok(BuildRoot::HOST);
+    }
+    if wanted.as_str() == locked.root.name() {
+        return Ok(locked.root.clone());
+    }
+    let (wanted, locked) = (wanted.as_str().to_owned(), locked.root.name().to_owned());
+    Err(behind(pipeline, "build root", wanted, locked))
+}
+
+/// What differs between two build roots: of many packages the first few.
+fn root_differences(old: &BuildRoot, new: &BuildRoot) -> Option<String> {
+    const SHOWN: usize = 3;
+    if old == new {
+        return None;
+    }
+    Some(match (old.pinned(), new.pinned()) {
+        (Some(old), Some(new)) if old.name == new.name => {
+            let changes = old.changes_to(new);
+            let more = match changes.len() {
+                0..=SHOWN => String::new(),
+                count => format!(" and {} more", count - SHOWN),
+            };
+            let shown = changes.into_iter().take(SHOWN).collect::<Vec<_>>();
+            format!("build root ({}{more})", shown.join(", "))
+        }
+        _ => format!("build root {} -> {}", old.name(), new.name()),
+    })
 }
 
 /// What differs between two sets of inputs, in words.
@@ -407,10 +445,10 @@ pub(super) fn differences(old: &Inputs, new: &Inputs) -> Vec<String> {
     note(old.trim != new.trim, "trim".to_owned());
     note(old.assertions != new.assertions, "assertions".to_owned());
     note(old.packages != new.packages, "packages".to_owned());
-    note(
-        (&old.arch, &old.root) != (&new.arch, &new.root),
-        "build settings".to_owned(),
-    );
+    note(old.arch != new.arch, "architecture".to_owned());
+    if let Some(root) = root_differences(&old.root, &new.root) {
+        note(true, root);
+    }
     note(old.recipe != new.recipe, "kiln's own recipe".to_owned());
     changed
 }
@@ -471,6 +509,35 @@ mod tests {
             ]
         );
         assert_eq!(differences(&new, &old)[2], "fragment latency (dropped)");
+    }
+
+    #[test]
+    fn a_changed_root_names_the_first_packages() {
+        use crate::proof::build_root::{PackageLock, RootPackage};
+        let root = |versions: &[&str]| {
+            let package = |(index, version): (usize, &&str)| RootPackage {
+                name: format!("p{index}"),
+                version: (*version).to_owned(),
+                architecture: "amd64".to_owned(),
+                sha256: Sha256::of(version.as_bytes()),
+                bytes: 1,
+            };
+            BuildRoot::Pinned(PackageLock {
+                name: "debian-12".to_owned(),
+                packages: versions.iter().enumerate().map(package).collect(),
+            })
+        };
+        let mut old = inputs();
+        let mut new = inputs();
+        new.root = root(&["1", "1", "1", "1"]);
+        assert_eq!(differences(&old, &new), ["build root host -> debian-12"]);
+        old.root = root(&["1", "2", "1", "1"]);
+        assert_eq!(differences(&old, &new), ["build root (p1 2 -> 1)"]);
+        old.root = root(&["2", "2", "2", "2"]);
+        assert_eq!(
+            differences(&old, &new),
+            ["build root (p0 2 -> 1, p1 2 -> 1, p2 2 -> 1 and 1 more)"]
+        );
     }
 
     #[test]

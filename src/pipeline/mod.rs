@@ -20,6 +20,7 @@ mod part;
 mod patches;
 pub mod quickstart;
 pub mod resolve;
+pub mod root;
 pub mod run;
 pub mod session;
 pub mod sign;

@@ -19,6 +19,8 @@ pub enum Purpose {
     Build,
     /// Changing a configuration in menuconfig.
     Edit,
+    /// Making the pinned root that a pipeline is built in.
+    Root,
     /// Making what a kernel boots into.
     Image,
     /// kiln's own tests and the boot test.
@@ -27,13 +29,14 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Build, Self::Edit, Self::Image, Self::Test];
+    pub const ALL: [Self; 5] = [Self::Build, Self::Root, Self::Edit, Self::Image, Self::Test];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Build => "build",
             Self::Edit => "edit",
+            Self::Root => "root",
             Self::Image => "image",
             Self::Test => "test",
         }
@@ -84,6 +87,7 @@ const fn file(
 // Tests build a kernel and boot it, so they need whatever the other work needs.
 const BUILD: &[Purpose] = &[Purpose::Build, Purpose::Test];
 const EDIT: &[Purpose] = &[Purpose::Edit, Purpose::Test];
+const ROOT: &[Purpose] = &[Purpose::Root, Purpose::Test];
 const IMAGE: &[Purpose] = &[Purpose::Image, Purpose::Test];
 const TEST: &[Purpose] = &[Purpose::Test];
 
@@ -106,6 +110,18 @@ const OWN: &[Need] = &[
         "util-linux",
         BUILD,
         "drops root before untrusted bytes are touched",
+    ),
+    program(
+        "mmdebstrap",
+        "mmdebstrap",
+        ROOT,
+        "makes the root of `build: {root: debian-12}` from its locked packages",
+    ),
+    program(
+        "newuidmap",
+        "uidmap",
+        ROOT,
+        "lets mmdebstrap work for a user that is not root, who also needs a line in /etc/subuid",
     ),
     file(
         &["/usr/include/ncurses.h"],

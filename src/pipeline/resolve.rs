@@ -149,11 +149,13 @@ impl Session<'_> {
             refuse_downgrade(pipeline, previous, version, options)?;
         }
         let (base, bytes) = self.base_config(pipeline)?;
+        let root = self.offered_root(pipeline)?;
         let proven = Proven {
             version,
             source: source.facts.clone(),
             source_date_epoch: source.tarball.source_date_epoch(),
             base,
+            root,
         };
         let mut lock = Lock::new(self.inputs(pipeline, proven)?, previous.as_ref())?;
         if part::locked(&lock).is_none() && !options.dry_run {

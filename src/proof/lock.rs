@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::build_root::BuildRoot;
 use super::canonical::{self, CanonicalError};
 use crate::digest::{Fingerprint, Sha256};
 use crate::kernel::{Line, Release, Version};
@@ -193,8 +194,8 @@ pub struct Inputs {
     pub assertions: BTreeMap<String, String>,
     /// Target architecture in Debian's machine naming, `x86_64`.
     pub arch: String,
-    /// The build root: `host` until it is pinned.
-    pub root: String,
+    /// The build root.
+    pub root: BuildRoot,
     /// What is packaged.
     pub packages: Packages,
 }
@@ -416,7 +417,7 @@ pub(crate) mod tests {
             }],
             assertions: BTreeMap::from([("PREEMPT_RT".to_owned(), "n".to_owned())]),
             arch: "x86_64".to_owned(),
-            root: "host".to_owned(),
+            root: BuildRoot::HOST,
             packages: Packages {
                 headers: true,
                 debug: false,

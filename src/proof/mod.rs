@@ -4,6 +4,7 @@
 //! numbers are refused, never ignored.
 
 pub mod boot_record;
+pub mod build_root;
 pub mod canonical;
 pub mod envelope;
 pub mod evidence;

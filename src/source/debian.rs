@@ -8,6 +8,7 @@
 
 mod apt;
 mod changelog;
+mod closure;
 mod error;
 mod package;
 
@@ -296,13 +297,18 @@ impl Debian<'_> {
         self.progress.event(&bytes(0));
         let scratch = Scratch::new(&self.store.partial())?;
         let downloaded = apt::download(&indexed, &scratch)?;
-        let path = self.keep(&downloaded, &indexed)?;
+        let path = self.keep(&downloaded, &indexed, INDEX)?;
         self.progress.event(&bytes(indexed.bytes));
         Ok((indexed, path))
     }
 
     /// Copies a downloaded package into the store, hashing what is copied.
-    fn keep(&self, downloaded: &Utf8Path, indexed: &Indexed) -> Result<Utf8PathBuf, DebianError> {
+    fn keep(
+        &self,
+        downloaded: &Utf8Path,
+        indexed: &Indexed,
+        promised_by: &'static str,
+    ) -> Result<Utf8PathBuf, DebianError> {
         let mut staged = self.store.stage()?;
         let copied = std::io::copy(&mut files::open(downloaded)?, staged.file());
         copied.map_err(|source| FileError::Io {
@@ -316,7 +322,7 @@ impl Debian<'_> {
             &indexed.version,
             found,
             indexed.sha256,
-            INDEX,
+            promised_by,
         )?;
         Ok(self.store.keep(staged, &indexed.sha256)?)
     }
@@ -414,6 +420,7 @@ fn kept(package: &str, version: &str, deb: &lock::Blob) -> Indexed {
     Indexed {
         package: package.to_owned(),
         version: version.to_owned(),
+        architecture: String::new(),
         sha256: deb.sha256,
         bytes: deb.bytes,
     }

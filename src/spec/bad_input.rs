@@ -229,8 +229,8 @@ fn pipeline_values() {
             ),
             (
                 "root: host",
-                "root: debian-12",
-                "f.yaml:14:29: build.root: expected `host`, found `debian-12`",
+                "root: debian-13",
+                "f.yaml:14:29: build.root: expected `debian-12` or `host`, found `debian-13`; did you mean `debian-12`?",
             ),
             (
                 "arch: x86_64",

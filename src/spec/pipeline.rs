@@ -256,8 +256,11 @@ impl Arch {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Root {
-    /// The host's own tools; what comes out is marked and cannot be published.
+    /// Packages of Debian 12, locked one by one.
     #[default]
+    #[serde(rename = "debian-12")]
+    Debian12,
+    /// The host's own tools; what comes out is marked and cannot be published.
     Host,
 }
 
@@ -265,6 +268,7 @@ impl Root {
     /// The word for it in a pipeline and in a lock.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Debian12 => "debian-12",
             Self::Host => "host",
         }
     }
@@ -455,7 +459,7 @@ static BUILD: [Field; 3] = [
         "root",
         "in which environment",
         Shape::Words {
-            words: &["host"],
+            words: &["debian-12", "host"],
             refused: &[],
         },
     ),

@@ -16,7 +16,6 @@ pub fn cases() -> Vec<Case> {
         Case::new("cli::a_reader_that_goes_away_is_no_error", broken_pipe),
         Case::new("cli::completions_are_good_scripts", completions),
         Case::new("cli::manual_pages_of_every_verb", manual),
-        Case::new("cli::stands_in_for_date_inside_builds", stands_in),
     ]
 }
 
@@ -195,17 +194,5 @@ fn manual() -> Outcome {
         return Err(skip("man is not installed, so the pages were not rendered"));
     };
     ran.exits(0)?.says("Builds Linux kernels")?;
-    Ok(())
-}
-
-/// Inside a build kiln is called by the name `date`.
-fn stands_in() -> Outcome {
-    let env = Env::new()?;
-    std::os::unix::fs::symlink(crate::support::env::KILN, env.path("date"))?;
-    env.program(env.path("date").as_str(), ["-R"])
-        .env("SOURCE_DATE_EPOCH", "1790347225")
-        .run()?
-        .exits(0)?
-        .says("Fri, 25 Sep 2026 14:40:25 +0000")?;
     Ok(())
 }

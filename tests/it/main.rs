@@ -55,6 +55,7 @@ mod quickstart;
 mod real_release;
 mod releases;
 mod robust;
+mod roots;
 mod sandbox;
 mod signature;
 mod statements;
@@ -95,6 +96,7 @@ fn all() -> Vec<Case> {
     cases.extend(kconfig::cases());
     cases.extend(main_job::cases());
     cases.extend(robust::cases());
+    cases.extend(roots::cases());
     cases.extend(sandbox::cases());
     cases.extend(signature::cases());
     cases.extend(statements::cases());

@@ -15,7 +15,6 @@ use kiln::kconfig::{Fragment, merge};
 use kiln::pipeline::engine::Engine;
 use kiln::sandbox::Isolation;
 
-use crate::support::env::KILN;
 use crate::support::{Case, Env, Outcome, Stop, linux, skip, tree};
 
 /// The cases of this module.
@@ -49,7 +48,7 @@ fn kbuild_on(source: &Utf8Path, dir: &Utf8Path, isolation: &Isolation) -> Result
         source,
         dir,
         isolation,
-        program: Utf8Path::new(KILN),
+        root: None,
         epoch: Timestamp::from_second(1_780_300_000)?,
         jobs: NonZeroU32::MIN,
     })?)

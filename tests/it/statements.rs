@@ -101,7 +101,7 @@ fn manifest() -> Result<Manifest, Stop> {
         fragments: Vec::new(),
         assertions: BTreeMap::new(),
         arch: "x86_64".to_owned(),
-        root: "host".to_owned(),
+        root: kiln::proof::build_root::BuildRoot::HOST,
         packages: lock::Packages {
             headers: false,
             debug: false,

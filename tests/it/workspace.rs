@@ -1,6 +1,7 @@
 //! Workspaces: making one, checking one, and everything that can be wrong in one.
 
 use kiln::digest::Sha256;
+use kiln::proof::build_root::{BuildRoot, PackageLock, RootPackage};
 use kiln::proof::lock::{self, Blob, Inputs, Lock, Signature};
 use kiln::proof::manifest::{Manifest, Package};
 
@@ -306,7 +307,7 @@ const TWINS: &[(&str, &str, &str)] = &[
     ),
     ("pipelines/lts.yaml", "headers: true", "headers: yess"),
     ("pipelines/lts.yaml", "trim: none", "trimm: none"),
-    ("pipelines/lts.yaml", "root: host", "root: debian-12"),
+    ("pipelines/lts.yaml", "root: debian-12", "root: debian-11"),
     ("pipelines/lts.yaml", "name: lts\n", ""),
     ("pipelines/channels.yaml", "from: canary", "form: canary"),
     ("pipelines/channels.yaml", "nodes: 5%", "nodes: 500%"),
@@ -387,9 +388,20 @@ fn locks() -> Vec<Lock> {
     };
     let trims = [None, Some(lock::Trim::ModulesOff), Some(lsmod)];
     let sources = [kernel_org.clone(), debian, kernel_org];
-    let forms = sources.into_iter().zip(bases).zip(trims);
+    let pinned = BuildRoot::Pinned(PackageLock {
+        name: "debian-12".to_owned(),
+        packages: vec![RootPackage {
+            name: "make".to_owned(),
+            version: "4.3-4.1".to_owned(),
+            architecture: "amd64".to_owned(),
+            sha256: blob.sha256,
+            bytes: 1,
+        }],
+    });
+    let roots = [BuildRoot::HOST, pinned.clone(), pinned];
+    let forms = sources.into_iter().zip(bases).zip(trims).zip(roots);
     forms
-        .map(|((source, base), trim)| {
+        .map(|(((source, base), trim), root)| {
             let inputs = Inputs {
                 recipe: lock::RECIPE,
                 line: "lts".parse().unwrap(),
@@ -405,7 +417,7 @@ fn locks() -> Vec<Lock> {
                 }],
                 assertions: [("PREEMPT_RT".to_owned(), "n".to_owned())].into(),
                 arch: "x86_64".to_owned(),
-                root: "host".to_owned(),
+                root,
                 packages: lock::Packages {
                     headers: true,
                     debug: false,

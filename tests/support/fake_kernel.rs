@@ -8,7 +8,6 @@ use kiln::kconfig::language::{Memory, Model, Tree};
 use kiln::kconfig::{Evidence, Facts, GuardedConfig, guard, merge};
 use kiln::sandbox::Isolation;
 
-use super::env::KILN;
 use super::{Env, Stop};
 
 /// `SOURCE_DATE_EPOCH` of its builds: 2026-06-01 07:46:40 UTC.
@@ -48,7 +47,7 @@ impl FakeKernel {
             source: &self.source,
             dir: &self.dir,
             isolation: &self.isolation,
-            program: Utf8Path::new(KILN),
+            root: None,
             epoch: Timestamp::from_second(EPOCH)?,
             jobs: std::num::NonZeroU32::MIN,
         })?)

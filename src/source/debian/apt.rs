@@ -17,13 +17,13 @@ use crate::files::{self, FileError};
 const APT_USER: &str = "_apt";
 
 /// The longest that a question to apt may take.
-const ASK: Duration = Duration::from_mins(2);
+pub(super) const ASK: Duration = Duration::from_mins(2);
 
 /// The longest that a download may take in all; apt has no such limit of its own.
-const DOWNLOAD: Duration = Duration::from_hours(2);
+pub(super) const DOWNLOAD: Duration = Duration::from_hours(2);
 
 /// Switches that make apt refuse what it cannot authenticate, whatever the host's configuration.
-const STRICT: [&str; 4] = [
+pub(super) const STRICT: [&str; 4] = [
     "APT::Get::AllowUnauthenticated=false",
     "Acquire::AllowInsecureRepositories=false",
     "Acquire::AllowWeakRepositories=false",
@@ -35,6 +35,7 @@ const STRICT: [&str; 4] = [
 pub(super) struct Indexed {
     pub(super) package: String,
     pub(super) version: String,
+    pub(super) architecture: String,
     pub(super) sha256: Sha256,
     pub(super) bytes: u64,
 }
@@ -45,6 +46,7 @@ pub(super) fn show(package: &str, version: Option<&str>) -> Result<Option<Indexe
     check_word("package", package)?;
     let mut cmd = Cmd::new(&Tool::find("apt-cache")?)
         .args(["show", "--no-all-versions"])
+        .envs(surroundings())
         .deadline(ASK);
     cmd = match version {
         Some(version) => {
@@ -80,7 +82,7 @@ pub(super) fn show(package: &str, version: Option<&str>) -> Result<Option<Indexe
 }
 
 /// Reads the first paragraph that `apt-cache show` prints.
-fn parse(text: &str, package: &str) -> Result<Indexed, DebianError> {
+pub(super) fn parse(text: &str, package: &str) -> Result<Indexed, DebianError> {
     let problem = |problem: String| DebianError::Index {
         package: package.to_owned(),
         problem,
@@ -106,6 +108,7 @@ fn parse(text: &str, package: &str) -> Result<Indexed, DebianError> {
     Ok(Indexed {
         package: package.to_owned(),
         version: field("Version")?.to_owned(),
+        architecture: field("Architecture")?.to_owned(),
         sha256: sha256
             .parse()
             .map_err(|error| problem(format!("{error}")))?,
@@ -117,7 +120,7 @@ fn parse(text: &str, package: &str) -> Result<Indexed, DebianError> {
 
 /// Package names and versions become parts of arguments; Debian's policy (5.6.1, 5.6.12) allows
 /// only these characters, none of which apt gives a meaning of its own.
-fn check_word(what: &'static str, text: &str) -> Result<(), DebianError> {
+pub(super) fn check_word(what: &'static str, text: &str) -> Result<(), DebianError> {
     let first = text
         .bytes()
         .next()
@@ -139,7 +142,7 @@ fn check_word(what: &'static str, text: &str) -> Result<(), DebianError> {
 /// A directory that apt can download into, removed when dropped.
 pub(super) struct Scratch {
     _guard: tempfile::TempDir,
-    path: Utf8PathBuf,
+    pub(super) path: Utf8PathBuf,
     /// Whether apt's own user may write there.
     apt_user: bool,
 }
@@ -182,6 +185,11 @@ impl Scratch {
         })
     }
 
+    /// The user that apt downloads as.
+    pub(super) fn user(&self) -> &'static str {
+        if self.apt_user { APT_USER } else { "root" }
+    }
+
     /// The one `.deb` in it.
     fn package(&self, of: &Indexed) -> Result<Utf8PathBuf, DebianError> {
         let names = files::list(&self.path)?;
@@ -210,9 +218,16 @@ fn apt_user() -> Result<Option<u32>, FileError> {
     }))
 }
 
+/// Variables that say through which proxy to go, and apt's own for another configuration than the
+/// host's.
+pub(super) fn surroundings() -> impl Iterator<Item = (String, String)> {
+    let own = std::env::var("APT_CONFIG").ok();
+    proxies().chain(own.map(|path| ("APT_CONFIG".to_owned(), path)))
+}
+
 /// Downloads a package, and compares it with the index.
 pub(super) fn download(indexed: &Indexed, scratch: &Scratch) -> Result<Utf8PathBuf, DebianError> {
-    let user = if scratch.apt_user { APT_USER } else { "root" };
+    let user = scratch.user();
     let mut cmd = Cmd::new(&Tool::find("apt-get")?)
         .args(["download", "--quiet"])
         .arg(format!("--option=APT::Sandbox::User={user}"));
@@ -220,7 +235,7 @@ pub(super) fn download(indexed: &Indexed, scratch: &Scratch) -> Result<Utf8PathB
         cmd = cmd.arg(format!("--option={option}"));
     }
     cmd.arg(format!("{}={}", indexed.package, indexed.version))
-        .envs(proxies())
+        .envs(surroundings())
         .cwd(&scratch.path)
         .deadline(DOWNLOAD)
         .run()
@@ -240,7 +255,7 @@ pub(super) fn download(indexed: &Indexed, scratch: &Scratch) -> Result<Utf8PathB
 }
 
 /// What apt-get's own words mean.
-fn explain(error: CommandError, indexed: &Indexed) -> DebianError {
+pub(super) fn explain(error: CommandError, indexed: &Indexed) -> DebianError {
     let CommandError::Failed { tail, .. } = &error else {
         return error.into();
     };
@@ -272,6 +287,7 @@ mod tests {
     const GOOD: &str = "Package: linux-source-6.12
 Source: linux-6.12
 Version: 6.12.117-1~deb12u1
+Architecture: all
 Installed-Size: 149880
 Description: Linux kernel source for version 6.12 with Debian patches
 Description-md5: fc53c36e9fc69af8ceb72b6fe1b96ea0

@@ -43,6 +43,12 @@ pub enum DebianError {
         /// The package.
         package: String,
     },
+    /// apt has no packages of this release of Debian.
+    #[error("apt offers no packages of Debian {codename} here")]
+    NoSuite {
+        /// The release's code name.
+        codename: &'static str,
+    },
     /// The archive has moved on.
     #[error("version {version} of `{package}` is no longer served{}", offered_text(.offered.as_deref()))]
     NotServed {
@@ -52,6 +58,18 @@ pub enum DebianError {
         version: String,
         /// What apt offers instead.
         offered: Option<String>,
+    },
+    /// Not kept, and nobody may be asked.
+    #[error(
+        "version {version} of `{package}` is not in the store ({missing} packages are missing), and --offline forbids to fetch it"
+    )]
+    Offline {
+        /// The first that is missing.
+        package: String,
+        /// The version of the lock.
+        version: String,
+        /// How many are missing.
+        missing: usize,
     },
     /// apt says something unexpected.
     #[error("apt's index of `{package}` cannot be used: {problem}")]
@@ -144,13 +162,15 @@ impl Diagnose for DebianError {
     fn exit(&self) -> Exit {
         match self {
             Self::Word { .. } | Self::Flavour { .. } => Exit::Usage,
-            Self::Unknown { .. } | Self::NotServed { .. } => Exit::NotPublished,
+            Self::Unknown { .. } | Self::NoSuite { .. } | Self::NotServed { .. } => {
+                Exit::NotPublished
+            }
             Self::Index { .. }
             | Self::Unauthenticated { .. }
             | Self::WrongDigest(_)
             | Self::Unreadable { .. }
             | Self::Content { .. } => Exit::NotVerified,
-            Self::Network { .. } => Exit::Network,
+            Self::Network { .. } | Self::Offline { .. } => Exit::Network,
             Self::Decompress(error) => error.exit(),
             Self::Signature(error) => error.exit(),
             Self::Command(error) => error.exit(),
@@ -164,10 +184,12 @@ impl Diagnose for DebianError {
         match self {
             Self::Word { .. } => "debian-word",
             Self::Unknown { .. } => "package-unknown",
+            Self::NoSuite { .. } => "suite-unknown",
             Self::NotServed { .. } => "version-not-served",
             Self::Index { .. } => "apt-index",
             Self::Unauthenticated { .. } => "package-unauthenticated",
             Self::Network { .. } => "apt-network",
+            Self::Offline { .. } => "offline",
             Self::WrongDigest(_) => "package-digest",
             Self::Unreadable { .. } => "package-unreadable",
             Self::Content { .. } => "package-content",
@@ -187,6 +209,10 @@ impl Diagnose for DebianError {
                 "run `apt-get update`, then see `apt-cache policy {package}`; the package may be \
                  in a suite that `/etc/apt/sources.list` does not name"
             ),
+            Self::NoSuite { codename } => format!(
+                "run `apt-get update`; where this host is of another release, name an apt \
+                 configuration with a source for {codename} in the variable APT_CONFIG"
+            ),
             Self::NotServed { .. } => "to build the old one all the same, set `store:` in \
                  `kiln.yaml` to a store that still has the locked version"
                 .to_owned(),
@@ -196,6 +222,9 @@ impl Diagnose for DebianError {
                 .to_owned(),
             Self::Network { .. } => "run the same command again; where a proxy is needed, set \
                  `http_proxy` or apt's `Acquire::http::Proxy`"
+                .to_owned(),
+            Self::Offline { .. } => "run `kiln fetch PIPELINE` once with a network, or take a \
+                 directory made by `kiln fetch PIPELINE --to DIR` as a mirror"
                 .to_owned(),
             Self::WrongDigest(_) => "do not use these bytes: a Debian version never changes \
                  its content; compare with another mirror"

@@ -142,10 +142,4 @@ pub(super) const LONG_FILES: &[(&str, &str)] = &[
 pub(super) const MOST_LINES: usize = 600;
 
 /// Who may start programs, each with its reason.
-pub(super) const STARTERS: &[(&str, &str)] = &[
-    ("src/command/", "the one runner"),
-    (
-        "src/kbuild/shim.rs",
-        "becomes the program it stands in for; there is no child to watch",
-    ),
-];
+pub(super) const STARTERS: &[(&str, &str)] = &[("src/command/", "the one runner")];

@@ -23,7 +23,6 @@ use kiln::sandbox::Isolation;
 use kiln::spec::Collateral;
 
 use crate::support::case::{Made, made_once};
-use crate::support::env::KILN;
 use crate::support::linux::{self, Newer};
 use crate::support::{Stop, fail, skip, tree};
 
@@ -105,7 +104,7 @@ impl World {
             source,
             dir: &dir.join("build"),
             isolation: &Isolation::probe()?,
-            program: Utf8Path::new(KILN),
+            root: None,
             epoch: Timestamp::from_second(1_780_300_000)?,
             jobs: NonZeroU32::MIN,
         })?;

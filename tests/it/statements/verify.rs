@@ -235,7 +235,7 @@ fn itself() -> Outcome {
     let mut other = manifest()?;
     other.lock.build += 1;
     let mut edited = manifest()?;
-    "elsewhere".clone_into(&mut edited.lock.inputs.root);
+    "elsewhere".clone_into(&mut edited.lock.inputs.arch);
     let mut outside = manifest()?;
     "../../keys/roles.yaml".clone_into(&mut outside.packages[0].file);
     let mut hidden = manifest()?;
