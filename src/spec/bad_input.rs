@@ -230,7 +230,7 @@ fn pipeline_values() {
             (
                 "root: host",
                 "root: debian-13",
-                "f.yaml:14:29: build.root: expected `debian-12` or `host`, found `debian-13`; did you mean `debian-12`?",
+                "f.yaml:14:29: build.root: expected one of `debian-12`, `host`, found `debian-13`; did you mean `debian-12`?",
             ),
             (
                 "arch: x86_64",
