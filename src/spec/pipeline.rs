@@ -267,11 +267,7 @@ pub enum Root {
 impl Root {
     /// The word for it in a pipeline and in a lock.
     pub fn as_str(self) -> &'static str {
-        if self == Self::Host {
-            "host"
-        } else {
-            "debian-12"
-        }
+        ["debian-12", "host"][self as usize]
     }
 }
 
