@@ -247,7 +247,7 @@ fn outlives() -> Outcome {
     // With the directory as a mirror, the lock's own packages are there.
     made.env.write(
         "kiln.yaml",
-        format!("kiln: 1\nmirrors:\n  kernel: [\"{usb}\"]\n  releases: \"{usb}\"\n"),
+        format!("kiln: 1\nmirrors:\n  kernel: [\"file://{usb}\"]\n  releases: \"file://{usb}\"\n"),
     )?;
     // One that was changed on the way is not taken.
     let whole = std::fs::read(&kept)?;
