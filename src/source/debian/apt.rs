@@ -45,6 +45,8 @@ pub(super) struct Indexed {
 pub(super) fn show(package: &str, version: Option<&str>) -> Result<Option<Indexed>, DebianError> {
     check_word("package", package)?;
     let mut cmd = Cmd::new(&Tool::find("apt-cache")?)
+        // What is installed here is no offer, and its description has no digest.
+        .args(["-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache::pkgcache="])
         .args(["show", "--no-all-versions"])
         .envs(surroundings())
         .deadline(ASK);
