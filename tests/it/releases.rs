@@ -65,7 +65,9 @@ fn from_a_file_or_directory() -> Outcome {
     files::remove_dir_all(&directory)?;
     match list(directory.as_str()) {
         Err(error) if error.exit() == Exit::Network => Ok(()),
-        other => Err(fail(format!("expected a list that is not reached, found {other:?}"))),
+        other => Err(fail(format!(
+            "expected a list that is not reached, found {other:?}"
+        ))),
     }
 }
 

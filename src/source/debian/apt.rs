@@ -46,7 +46,12 @@ pub(super) fn show(package: &str, version: Option<&str>) -> Result<Option<Indexe
     check_word("package", package)?;
     let mut cmd = Cmd::new(&Tool::find("apt-cache")?)
         // What is installed here is no offer, and its description has no digest.
-        .args(["-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache::pkgcache="])
+        .args([
+            "-o",
+            "Dir::State::status=/dev/null",
+            "-o",
+            "Dir::Cache::pkgcache=",
+        ])
         .args(["show", "--no-all-versions"])
         .envs(surroundings())
         .deadline(ASK);
