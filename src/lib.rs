@@ -35,8 +35,8 @@
 //! What is decided where: `source` what a signature is worth, `kconfig` what a configuration is
 //! worth (it runs no program), `kbuild` how the kernel's own makefiles are run, `image` whether a
 //! kernel boots. Facts about kernels are rows in `kconfig/known/*.yaml`, each with its source; code
-//! never compares a series. The Kconfig language lies in `kconfig/language/` as a package of its own,
-//! so that it alone is compiled at full speed everywhere. Every other program is run by `command`,
+//! never compares a series. The Kconfig language (`kconfig/language/`) and `dotconfig/` are packages of
+//! their own, so that they alone of our code are compiled at full speed everywhere. Every other program is run by `command`,
 //! never through a shell, and every untrusted byte is worked on in a `sandbox`. A test
 //! (`tests/it/architecture.rs`) holds this table against every `crate::` path of the sources.
 
@@ -45,7 +45,6 @@ pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod digest;
-pub mod dotconfig;
 pub mod failure;
 pub mod files;
 pub mod image;
@@ -62,3 +61,6 @@ pub mod source;
 pub mod spec;
 pub mod store;
 pub mod ui;
+
+/// Configuration files, which lie in `dotconfig/` as a package of their own.
+pub use kiln_dotconfig as dotconfig;

@@ -239,9 +239,9 @@ pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) ->
     GuardReport {
         schema: "kiln.guard/1",
         version: evidence.version,
-        base: evidence.base.digest(),
+        base: Sha256::of(evidence.base.text().as_bytes()),
         merged: Sha256::of(merged.text().as_bytes()),
-        resolved: evidence.resolved.digest(),
+        resolved: Sha256::of(evidence.resolved.text().as_bytes()),
         fragments: merged.fragments.clone(),
         asked: merged.requests.len(),
         met,

@@ -62,7 +62,7 @@ impl GuardedConfig {
         requests: Vec<Request>,
         report: Sha256,
     ) -> Self {
-        let digest = config.digest();
+        let digest = Sha256::of(config.text().as_bytes());
         Self {
             config,
             digest,

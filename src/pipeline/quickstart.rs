@@ -11,6 +11,7 @@ use super::check_config::ConfigCheck;
 use super::run::Run;
 use super::session::Session;
 use super::workspace::Loaded;
+use crate::digest::Sha256;
 use crate::dotconfig::DotConfig;
 use crate::failure::Failure;
 use crate::files;
@@ -144,7 +145,7 @@ impl Session<'_> {
 fn resolved(built: &Built) -> Result<DotConfig, Failure> {
     let path = built.directory.join("resolved.config");
     let config = DotConfig::parse(files::read_text(&path, CONFIG_LIMIT)?);
-    if config.digest() == built.manifest.config {
+    if Sha256::of(config.text().as_bytes()) == built.manifest.config {
         Ok(config)
     } else {
         Err(Failure::unexpected(format!(

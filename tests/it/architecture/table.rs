@@ -101,6 +101,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
     ("getrandom", &["src/pipeline/holders.rs"]),
     ("indicatif", &["src/ui/"]),
     ("kconfig_language", &["src/kconfig/mod.rs"]),
+    ("kiln_dotconfig", &["src/lib.rs"]),
     ("reqwest", &["src/source/mirror.rs", "src/source/mirror/"]),
     (
         "sequoia_openpgp",

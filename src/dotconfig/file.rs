@@ -1,128 +1,12 @@
-//! A `.config` file: ordered lines, each with its position, read the way the kernel's own reader
-//! reads them.
-//!
-//! An option can be off in three spellings: `# CONFIG_X is not set`, `CONFIG_X=n`, or no line at
-//! all. Order is kept, because it decides the members of a choice. Nothing here knows types: the
-//! kernel's reader takes a value by its first letter (`=mauve` is `m`) and ignores an unquoted
-//! string, so a value that is not one of the exact forms is kept as [`Value::Loose`].
+//! The lines of a configuration file.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::digest::Sha256;
-
-/// What every symbol's name is prefixed with in a configuration file.
-pub const PREFIX: &str = "CONFIG_";
-
-/// A value as a configuration file writes it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Value {
-    /// `y`.
-    Yes,
-    /// `m`.
-    Module,
-    /// `n`, or the line `# CONFIG_X is not set`.
-    No,
-    /// A decimal number, as written; leading zeros are not one (`017` is no valid int).
-    Int(String),
-    /// A number with `0x`, as written.
-    Hex(String),
-    /// A quoted string, without its quotes and escapes.
-    Text(String),
-    /// Anything else, as written. The kernel's reader takes such a value by a prefix or drops it.
-    Loose(String),
-}
-
-impl Value {
-    /// Reads what stands after `=`. Every text is a value; see [`Value::Loose`].
-    pub fn parse(text: &str) -> Self {
-        match text {
-            "y" => Self::Yes,
-            "m" => Self::Module,
-            "n" => Self::No,
-            _ if is_int(text) => Self::Int(text.to_owned()),
-            _ if is_hex(text) => Self::Hex(text.to_owned()),
-            _ => match unquote(text) {
-                Some(string) => Self::Text(string),
-                None => Self::Loose(text.to_owned()),
-            },
-        }
-    }
-
-    /// Whether this is `n`.
-    pub fn is_off(&self) -> bool {
-        *self == Self::No
-    }
-
-    /// What the kernel's reader makes of it for a tristate: the first letter alone counts.
-    pub fn read_as_tristate(&self) -> Option<Self> {
-        match self.to_string().bytes().next() {
-            Some(b'y' | b'Y') => Some(Self::Yes),
-            Some(b'm' | b'M') => Some(Self::Module),
-            Some(b'n' | b'N') => Some(Self::No),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Yes => f.write_str("y"),
-            Self::Module => f.write_str("m"),
-            Self::No => f.write_str("n"),
-            Self::Int(text) | Self::Hex(text) | Self::Loose(text) => f.write_str(text),
-            Self::Text(string) => {
-                // The kernel's writer escapes these two and nothing else.
-                let escaped = string.replace('\\', "\\\\").replace('"', "\\\"");
-                write!(f, "\"{escaped}\"")
-            }
-        }
-    }
-}
-
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-fn is_int(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.is_empty()
-        && digits.bytes().all(|b| b.is_ascii_digit())
-        && (digits == "0" || !digits.starts_with('0'))
-}
-
-fn is_hex(text: &str) -> bool {
-    text.strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))
-        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-/// The string between quotes, or nothing where the text is not exactly one quoted string.
-fn unquote(text: &str) -> Option<String> {
-    let mut string = String::with_capacity(text.len());
-    let mut chars = text.strip_prefix('"')?.chars();
-    loop {
-        match chars.next()? {
-            '"' => return chars.as_str().is_empty().then_some(string),
-            '\\' => string.push(chars.next()?),
-            char => string.push(char),
-        }
-    }
-}
-
-/// Writes the line that gives `symbol` this value, as the kernel's writer does.
-pub fn line(symbol: &str, value: &Value) -> String {
-    if value.is_off() {
-        format!("# {PREFIX}{symbol} is not set")
-    } else {
-        format!("{PREFIX}{symbol}={value}")
-    }
-}
+use super::value::{PREFIX, Value, is_symbol};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,9 +93,11 @@ pub struct Change {
     pub to: Option<Value>,
 }
 
-/// A configuration file.
+/// A configuration file. It never changes, so a clone shares it.
 #[derive(Clone)]
-pub struct DotConfig {
+pub struct DotConfig(Arc<Read>);
+
+struct Read {
     text: String,
     lines: Vec<Line>,
     /// The line that counts for a symbol: the last.
@@ -220,7 +106,7 @@ pub struct DotConfig {
 
 impl fmt::Debug for DotConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lines, last, .. } = self;
+        let Read { lines, last, .. } = &*self.0;
         write!(
             f,
             "DotConfig({} lines, {} symbols)",
@@ -257,7 +143,7 @@ impl DotConfig {
             });
             start = end;
         }
-        Self { text, lines, last }
+        Self(Arc::new(Read { text, lines, last }))
     }
 
     /// Reads the bytes of a configuration; `name` is for the message.
@@ -277,28 +163,23 @@ impl DotConfig {
 
     /// The text, byte for byte as it was read.
     pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The digest of the text.
-    pub fn digest(&self) -> Sha256 {
-        Sha256::of(self.text.as_bytes())
+        &self.0.text
     }
 
     /// The lines in order.
     pub fn lines(&self) -> &[Line] {
-        &self.lines
+        &self.0.lines
     }
 
     /// The text of a line, its ending included.
     pub fn line_text(&self, line: &Line) -> &str {
-        &self.text[line.start..line.end]
+        &self.0.text[line.start..line.end]
     }
 
     /// The value that counts for `symbol`: [`Value::No`] for both spellings of off that have a
     /// line, nothing for the third.
     pub fn value(&self, symbol: &str) -> Option<&Value> {
-        match &self.lines[*self.last.get(symbol)?].content {
+        match &self.0.lines[*self.0.last.get(symbol)?].content {
             Content::Assign { symbol: _, value } => Some(value),
             Content::Blank | Content::Comment | Content::Unexpected => None,
         }
@@ -306,12 +187,12 @@ impl DotConfig {
 
     /// The line, from 1, that counts for `symbol`.
     pub fn line_of(&self, symbol: &str) -> Option<u32> {
-        self.last.get(symbol).map(|index| number(*index))
+        self.0.last.get(symbol).map(|index| number(*index))
     }
 
     /// Whether the line at `index` (from 0) is the one that counts for its symbol.
     pub fn counts(&self, index: usize) -> bool {
-        self.lines.get(index).is_some_and(|line| line.counts)
+        self.0.lines.get(index).is_some_and(|line| line.counts)
     }
 
     /// Whether `symbol` is off, in any of the three spellings.
@@ -321,7 +202,7 @@ impl DotConfig {
 
     /// Each symbol once, with the value that counts, in the order of those lines.
     pub fn symbols(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.lines.iter().filter_map(|line| match &line.content {
+        self.0.lines.iter().filter_map(|line| match &line.content {
             Content::Assign { symbol, value } if line.counts => Some((symbol.as_str(), value)),
             _ => None,
         })
@@ -331,7 +212,7 @@ impl DotConfig {
     pub fn problems(&self) -> Vec<Problem> {
         let mut first: HashMap<&str, u32> = HashMap::new();
         let mut problems = Vec::new();
-        for (index, line) in self.lines.iter().enumerate() {
+        for (index, line) in self.0.lines.iter().enumerate() {
             let at = number(index);
             let mut add = |column, kind| {
                 problems.push(Problem {
@@ -383,7 +264,7 @@ impl DotConfig {
             compare(symbol, Some(value), other.value(symbol));
         }
         for (symbol, value) in other.symbols() {
-            if !self.last.contains_key(symbol) {
+            if !self.0.last.contains_key(symbol) {
                 compare(symbol, None, Some(value));
             }
         }
@@ -423,14 +304,9 @@ fn read(line: &str) -> Content {
     }
 }
 
-/// Whether `text` can be the name of a symbol. Some kernel symbols do have lower-case letters
-/// (`ARCNET_COM90xx`).
-pub fn is_symbol(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::line;
     use super::*;
     use proptest::prelude::*;
 
