@@ -156,6 +156,9 @@ pub struct Block {
     pub trial: Option<Trial>,
     /// How the last trial ended.
     pub last: Outcome,
+    /// Whether GRUB is to count down once for nothing at the next boot, to show that it can. Only
+    /// where there is no trial.
+    pub rehearsal: bool,
 }
 
 /// Why bytes are not a state block.
@@ -211,6 +214,7 @@ impl Block {
             good,
             trial: None,
             last: Outcome::None,
+            rehearsal: false,
         }
     }
 
@@ -234,9 +238,10 @@ impl Block {
             good,
             trial,
             last,
+            rehearsal,
         } = self;
         let (on_trial, checksum) = (self.on_trial(), self.checksum());
-        let left = trial.map_or(0, |trial| trial.left);
+        let left = trial.map_or(u8::from(*rehearsal), |trial| trial.left);
         format!(
             "{HEAD}g_v={FORMAT}\ng_gen={generation}\ng_good={good}\ng_trial={on_trial}\n\
              g_left={left}\ng_last={last}\ng_crc={checksum}\ng_end={generation}\n"
@@ -290,12 +295,14 @@ impl Block {
         let wrong = |name| Unsure::Variable { name };
         let generation = front.parse().map_err(|()| wrong("g_gen"))?;
         let good = Slot::from_letter(good).ok_or(wrong("g_good"))?;
-        let trial = match (on_trial, left) {
-            ("none", "0") => None,
+        let (trial, rehearsal) = match (on_trial, left) {
+            ("none", "0") => (None, false),
+            ("none", "1") => (None, true),
             ("none", _) => return Err(wrong("g_left")),
-            (slot, left) if slot == good.other().as_str() => Some(Trial {
-                left: attempts(left).ok_or(wrong("g_left"))?,
-            }),
+            (slot, left) if slot == good.other().as_str() => {
+                let left = attempts(left).ok_or(wrong("g_left"))?;
+                (Some(Trial { left }), false)
+            }
             _ => return Err(wrong("g_trial")),
         };
         let last = Outcome::ALL
@@ -307,6 +314,7 @@ impl Block {
             good,
             trial,
             last,
+            rehearsal,
         };
         let expected = block.checksum();
         if checksum != expected {
@@ -380,12 +388,14 @@ pub(super) mod tests {
             prop_oneof![Just(Slot::A), Just(Slot::B)],
             proptest::option::of((0..=ATTEMPTS).prop_map(|left| Trial { left })),
             proptest::sample::select(Outcome::ALL.to_vec()),
+            any::<bool>(),
         )
-            .prop_map(|(generation, good, trial, last)| Block {
+            .prop_map(|(generation, good, trial, last, rehearsal)| Block {
                 generation: Generation(generation),
                 good,
                 trial,
                 last,
+                rehearsal: rehearsal && trial.is_none(),
             })
     }
 
@@ -395,6 +405,7 @@ pub(super) mod tests {
             good: Slot::A,
             trial: Some(Trial { left: 2 }),
             last: Outcome::None,
+            rehearsal: false,
         }
     }
 

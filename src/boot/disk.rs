@@ -16,6 +16,7 @@ use super::error::BootError;
 use super::grub;
 use super::ioctl;
 use super::place::Place;
+use super::rehearsal::Counting;
 use super::stage::Medium;
 use crate::digest::Sha256;
 use crate::files::{self, Lock, Wait};
@@ -103,6 +104,8 @@ struct Moorings {
     schema: u32,
     state: Mooring,
     mirror: Mooring,
+    /// Whether GRUB was seen to count in them.
+    counting: Counting,
 }
 
 /// The gate of a node, held by one process.
@@ -144,10 +147,30 @@ impl<'a> Gate<'a> {
             schema: 1,
             state: mooring(&state)?,
             mirror: mooring(&mirror)?,
+            counting: Counting::Unknown,
         };
-        let text = serde_json::to_vec_pretty(&moorings)
-            .map_err(|error| BootError::io("describe", &state)(error.into()))?;
-        Ok(files::write(&self.place.moorings(), &text)?)
+        self.moor(&moorings)
+    }
+
+    fn moor(&self, moorings: &Moorings) -> Result<(), BootError> {
+        let path = self.place.moorings();
+        let text = serde_json::to_vec_pretty(moorings)
+            .map_err(|error| BootError::io("describe", &path)(error.into()))?;
+        Ok(files::write(&path, &text)?)
+    }
+
+    /// Remembers what is known of GRUB's counting in the state file; whether that is news.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn remember(&self, counting: Counting) -> Result<bool, BootError> {
+        let mut moorings = moorings(self.place)?;
+        if moorings.counting == counting {
+            return Ok(false);
+        }
+        moorings.counting = counting;
+        self.moor(&moorings)?;
+        Ok(true)
     }
 
     fn checkpoint_directory(&self) -> Result<(), BootError> {
@@ -175,20 +198,34 @@ impl<'a> Gate<'a> {
     }
 }
 
+/// What is known of GRUB's counting in the state file.
+///
+/// # Errors
+/// Where that cannot be read.
+pub fn counting(place: &Place) -> Result<Counting, BootError> {
+    Ok(moorings(place)?.counting)
+}
+
+fn moorings(place: &Place) -> Result<Moorings, BootError> {
+    let path = place.moorings();
+    let text = files::read_text(&path, 4096)?;
+    serde_json::from_str(&text).map_err(|error| BootError::Moved {
+        path: place.state(),
+        what: format!("`{path}` cannot be read: {error}"),
+    })
+}
+
 /// Whether the state files are where they were made.
 ///
 /// # Errors
 /// Says what is different.
 pub fn check_moorings(place: &Place) -> Result<(), BootError> {
-    let path = place.moorings();
     let state = place.state();
     let moved = |path: &Utf8Path, what: String| BootError::Moved {
         path: path.to_owned(),
         what,
     };
-    let text = files::read_text(&path, 4096)?;
-    let made: Moorings = serde_json::from_str(&text)
-        .map_err(|error| moved(&state, format!("`{path}` cannot be read: {error}")))?;
+    let made = moorings(place)?;
     for (path, made) in [(state, made.state), (place.mirror(), made.mirror)] {
         let size = std::fs::metadata(&path).map(|data| data.len());
         if !matches!(size, Ok(size) if size == SIZE as u64) {

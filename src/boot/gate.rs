@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::block::{Block, Generation, Outcome, Slot, Unsure};
 use super::checks::{self, Settings, SinceBoot};
-use super::disk::Gate;
+use super::disk::{self, Gate};
 use super::error::BootError;
 use super::place::Place;
 use super::record;
+use super::rehearsal::Counting;
 use super::stage::Medium as _;
 use super::state::{self, Role, Told};
 use crate::failure::in_one_line;
@@ -45,6 +46,8 @@ pub struct Report {
     pub checks: Vec<CheckResult>,
     /// Whether the state block had to be made new.
     pub repaired: bool,
+    /// What became known of GRUB's counting, at a boot without a trial.
+    pub counting: Option<String>,
 }
 
 impl Report {
@@ -56,6 +59,7 @@ impl Report {
             record: None,
             checks: Vec::new(),
             repaired: false,
+            counting: None,
         }
     }
 
@@ -119,6 +123,11 @@ pub fn run(place: &Place, settings: &Settings) -> Result<Report, BootError> {
         Ok(block) => block,
         Err(unsure) => return lost(&gate, &told, &unsure),
     };
+    let counting = disk::counting(place)?;
+    let seen = counting.after(&block, &told, &boot_id(place));
+    let counting = gate
+        .remember(seen.clone())?
+        .then(|| seen.as_str().to_owned());
     if told.is_trial_of(&block) {
         return judge(place, &mut gate, &told, settings);
     }
@@ -127,7 +136,16 @@ pub fn run(place: &Place, settings: &Settings) -> Result<Report, BootError> {
             "the state block is about another trial than the one that runs",
         ));
     }
-    rest(place, &mut gate, &block, &told)
+    let mut report = rest(place, &mut gate, &block, &told)?;
+    report.counting = counting;
+    Ok(report)
+}
+
+/// The id of this boot.
+pub(super) fn boot_id(place: &Place) -> String {
+    let path = place.at("proc/sys/kernel/random/boot_id");
+    let text = files::read_text(&path, 4096).unwrap_or_default();
+    text.trim().to_owned()
 }
 
 /// Turns down the kernel on trial, whatever its checks would say.
@@ -212,6 +230,12 @@ fn rest(
     told: &Told,
 ) -> Result<Report, BootError> {
     let settled = state::settle(block, told).unwrap_or(*block);
+    // Asked in this very boot, it is still due.
+    let asked = matches!(disk::counting(place)?, Counting::Asked { .. });
+    let settled = Block {
+        rehearsal: settled.rehearsal && asked,
+        ..settled
+    };
     // Also where nothing changed: a mirror that a power cut left behind is made right.
     gate.write(&settled)?;
     files::write(&place.verdict(), b"at rest\n")?;

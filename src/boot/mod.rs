@@ -11,6 +11,7 @@ mod ioctl;
 pub mod place;
 pub mod preflight;
 mod record;
+pub mod rehearsal;
 pub mod setup;
 pub mod stage;
 pub mod state;

@@ -2,6 +2,7 @@
 
 use super::block::{Block, Slot};
 use super::error::BootError;
+use super::gate;
 use super::place::Place;
 use super::state::Told;
 use crate::clock;
@@ -36,7 +37,7 @@ pub(super) fn of(
             .trim()
             .to_owned(),
         left: u64::from(left),
-        boot_id: text("proc/sys/kernel/random/boot_id"),
+        boot_id: gate::boot_id(place),
         role: told.role.to_string(),
         why: told.why.to_string(),
         checks,

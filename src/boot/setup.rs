@@ -6,12 +6,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 
 use super::block::{Block, Slot, Unsure};
-use super::disk::{Gate, Load, check_moorings};
+use super::disk::{self, Gate, Load, check_moorings};
 use super::error::BootError;
-use super::gate::{new_generation, told};
+use super::gate::{boot_id, new_generation, told};
 use super::grub;
 use super::place::Place;
 use super::preflight::{self, Asked, Finding, TRIAL_WORDS};
+use super::rehearsal::Counting;
 use super::stage::{self, Medium as _};
 use super::state::{self, NotTold, Told, foretell};
 use super::units;
@@ -124,11 +125,36 @@ fn enable(link: &Utf8Path, target: &str) -> Result<(), BootError> {
     }
 }
 
-/// Puts the kernel of `release`, as its package left it in `/boot`, on trial.
+/// Has GRUB count down once for nothing at the next boot, an ordinary one, so that it is a fact that it
+/// can. `kiln gate run` writes down what was seen.
+///
+/// # Errors
+/// Where the node is unfit, or a trial is armed or runs.
+pub fn rehearse(place: &Place) -> Result<(), BootError> {
+    let mut gate = Gate::hold(place, "boot rehearse")?;
+    let mut found = preflight::judge(&preflight::look(place)?, Asked::Stage(0));
+    found.extend(grub_reads(&place.grub_cfg()));
+    if !found.is_empty() {
+        return Err(BootError::Preflight(found));
+    }
+    let told = told_if_any(place)?;
+    let block = state::rehearse(&gate.block()?, told.as_ref(), new_generation()?)?;
+    let boot = boot_id(place);
+    gate.remember(Counting::Asked { boot })?;
+    gate.write(&block)
+}
+
+/// Puts the kernel of `release`, as its package left it in `/boot`, on trial. `by_image`: whoever made
+/// this node's image has seen that GRUB counts.
 ///
 /// # Errors
 /// Where node, kernel or state are unfit for it; nothing is armed then.
-pub fn stage(place: &Place, release: &str, words: Option<&str>) -> Result<Staged, BootError> {
+pub fn stage(
+    place: &Place,
+    release: &str,
+    words: Option<&str>,
+    by_image: bool,
+) -> Result<Staged, BootError> {
     let mut gate = Gate::hold(place, "stage")?;
     let load = load(place, Some(release), words)?;
     let needed = size(&load.kernel.0)? + size(&load.initrd.0)? + (1 << 20);
@@ -139,6 +165,7 @@ pub fn stage(place: &Place, release: &str, words: Option<&str>) -> Result<Staged
         &load.words,
     ));
     found.extend(grub_reads(&place.grub_cfg()));
+    found.extend(disk::counting(place)?.finding(by_image));
     if !found.is_empty() {
         return Err(BootError::Preflight(found));
     }
@@ -287,6 +314,8 @@ pub struct Status {
     pub next: (String, String, String),
     /// What is in each slot, as `uname -r`; empty where nothing is.
     pub slots: Vec<(String, String)>,
+    /// What is known of GRUB's counting on this node: `unknown`, `asked`, `seen` or `failed`.
+    pub counting: String,
     /// What is not as it must be, each with what to do.
     pub alarms: Vec<(String, String)>,
     /// Where the state block is.
@@ -343,6 +372,10 @@ pub fn status(place: &Place) -> Result<Status, BootError> {
             choice.why.to_string(),
         ),
         slots: slots.to_vec(),
+        counting: disk::counting(place)
+            .unwrap_or_default()
+            .as_str()
+            .to_owned(),
         alarms,
         state: place.shown(&path),
     })
@@ -370,6 +403,9 @@ fn alarms(
     }
     if let Ok(block) = block {
         alarms.extend(drift(place, block.good));
+    }
+    if let Ok(failed @ Counting::Failed) = disk::counting(place) {
+        alarms.extend(failed.finding(false).map(|found| (found.what, found.next)));
     }
     if let Err(error) = check_moorings(place) {
         alarms.push((error.to_string(), repair));

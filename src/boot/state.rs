@@ -61,10 +61,12 @@ pub enum Why {
     BadEnv,
     /// The good kernel could not be loaded.
     GoodLoadFailed,
+    /// Nothing was due, and a count for nothing was made.
+    Rehearsed,
 }
 
 impl Why {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Stable,
         Self::Counted,
         Self::Exhausted,
@@ -72,6 +74,7 @@ impl Why {
         Self::LoadFailed,
         Self::BadEnv,
         Self::GoodLoadFailed,
+        Self::Rehearsed,
     ];
 
     /// The word for it.
@@ -84,6 +87,7 @@ impl Why {
             Self::LoadFailed => "load-failed",
             Self::BadEnv => "badenv",
             Self::GoodLoadFailed => "good-load-failed",
+            Self::Rehearsed => "rehearsed",
         }
     }
 }
@@ -291,6 +295,31 @@ pub fn disarm(block: &Block, told: Option<&Told>) -> Result<Block, Refused> {
     }
     Ok(Block {
         trial: None,
+        rehearsal: false,
+        ..*block
+    })
+}
+
+/// Has GRUB count down once for nothing at the next boot.
+///
+/// # Errors
+/// Refused while a trial is armed or runs, and while a record is due.
+pub fn rehearse(
+    block: &Block,
+    told: Option<&Told>,
+    generation: Generation,
+) -> Result<Block, Refused> {
+    disarm(block, told)?;
+    if let Some(Trial { left }) = block.trial {
+        let slot = block.other();
+        return Err(Refused::Armed { slot, left });
+    }
+    if block.last != Outcome::None {
+        return Err(Refused::Unrecorded { last: block.last });
+    }
+    Ok(Block {
+        generation,
+        rehearsal: true,
         ..*block
     })
 }
@@ -326,6 +355,7 @@ pub fn arm(block: &Block, told: Option<&Told>, generation: Generation) -> Result
     Ok(Block {
         generation,
         trial: Some(Trial { left: ATTEMPTS }),
+        rehearsal: false,
         ..*block
     })
 }
@@ -456,6 +486,9 @@ pub fn foretell(state: Option<&[u8]>, mirror: Option<&[u8]>) -> Choice {
     };
     let other = slot.other();
     let on_trial = why == Why::Stable && trial == Some(other.as_str().as_bytes());
+    if why == Why::Stable && trial == Some(b"none") && left == Some(b"1") {
+        why = Why::Rehearsed;
+    }
     match left {
         Some(b"2" | b"1") if on_trial => Choice {
             slot: other,

@@ -218,7 +218,10 @@ proptest! {
                 prop_assert_eq!((choice.role, choice.left), (Role::Trial, left - 1));
             }
             Some(_) => prop_assert_eq!((choice.slot, choice.why), (block.good, Why::Exhausted)),
-            None => prop_assert_eq!((choice.slot, choice.why), (block.good, Why::Stable)),
+            None => {
+                let why = if block.rehearsal { Why::Rehearsed } else { Why::Stable };
+                prop_assert_eq!((choice.slot, choice.role, choice.why), (block.good, Role::Good, why));
+            }
         }
     }
 

@@ -67,6 +67,24 @@ struct InitArguments {
     root: Root,
 }
 
+pub(super) static REHEARSE: Verb = Verb {
+    path: &["boot", "rehearse"],
+    summary: "Have GRUB count once for nothing at the next boot, to show that it can",
+    detail: "An ordinary boot of the good kernel, before which GRUB counts down as it would before a \
+             trial. `kiln gate run` then compares what GRUB said with what is on the disk, and \
+             `kiln stage` asks for that. It does not reboot. State files that are made anew are \
+             rehearsed anew.",
+    writes: true,
+    formats: TEXT_AND_JSON,
+    exits: NODE,
+    examples: &[Example {
+        line: "kiln boot rehearse",
+        says: "then restart once; `kiln boot status` tells what was seen",
+    }],
+    args: |command: Command| Root::augment_args(command),
+    run: |context, matches| rehearse(context, &arguments(matches)?),
+};
+
 pub(super) static STATUS: Verb = Verb {
     path: &["boot", "status"],
     summary: "Show which kernel runs and why, and what the next boot starts",
@@ -237,6 +255,15 @@ impl Answer for StatusAnswer {
         if let Some(last) = &status.last {
             lines.push(format!("last trial: {last}, not recorded yet"));
         }
+        lines.push(format!(
+            "counting:  {}",
+            match status.counting.as_str() {
+                "seen" => "GRUB was seen to count on this node",
+                "asked" => "the next boot shows whether GRUB can count",
+                "failed" => "GRUB could not count",
+                _ => "GRUB was never seen to count here",
+            }
+        ));
         let (slot, role, why) = &status.next;
         lines.push(format!("next boot: slot {slot} as {role} ({why})"));
         for (what, next) in &status.alarms {
@@ -270,6 +297,16 @@ impl Answer for Said {
     fn json(&self) -> Value {
         json!({"schema": "kiln.boot-done/1", "changed": self.did})
     }
+}
+
+fn rehearse(context: &Context, root: &Root) -> Result<Exit, Failure> {
+    setup::rehearse(&root.place(context))?;
+    context.answer(&Said {
+        did: true,
+        yes: "GRUB will count once for nothing at the next boot; restart, then see `kiln boot status`",
+        no: "",
+    })?;
+    Ok(Exit::Ok)
 }
 
 fn disarm(context: &Context, root: &Root) -> Result<Exit, Failure> {

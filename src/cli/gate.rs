@@ -17,6 +17,7 @@ use crate::boot::place::Place;
 use crate::failure::{Exit, Failure};
 use crate::files;
 use crate::spec::gate::{CheckSpec, GateSpec, WhatSpec};
+use crate::spec::node::NodeSpec;
 use crate::ui::{Answer, Style, Tone};
 
 /// Largest settings that are read, in bytes.
@@ -24,6 +25,9 @@ const LIMIT: u64 = 1 << 20;
 
 /// Where a node has them.
 pub(super) const SETTINGS: &str = "etc/kiln/gate.yaml";
+
+/// Where it is told about itself.
+const NODE_SETTINGS: &str = "etc/kiln/node.yaml";
 
 const EXITS: &[Exit] = &[
     Exit::NodeRefused,
@@ -99,7 +103,17 @@ impl Arguments {
     }
 }
 
-/// Reads the settings of a node.
+/// Reads what a node is told about itself; a node without a file is told nothing.
+pub(super) fn node(place: &Place) -> Result<NodeSpec, Failure> {
+    let path = place.at(NODE_SETTINGS);
+    if !path.exists() {
+        return Ok(NodeSpec::default());
+    }
+    let text = files::read_text(&path, LIMIT)?;
+    Ok(NodeSpec::parse(path.as_str(), &text)?)
+}
+
+/// Reads the gate's settings of a node.
 pub(super) fn spec(path: &Utf8Path) -> Result<GateSpec, Failure> {
     let text = files::read_text(path, LIMIT)?;
     let spec = GateSpec::parse(path.as_str(), &text)?;
@@ -243,6 +257,9 @@ impl Answer for ReportAnswer {
         }
         if report.repaired {
             lines.push("the state block was made anew; no trial is armed".to_owned());
+        }
+        if let Some(counting) = &report.counting {
+            lines.push(format!("GRUB's counting on this node: {counting}"));
         }
         if let Some(outcome) = &report.outcome {
             lines.push(format!("the last trial ended: {outcome}"));

@@ -8,7 +8,7 @@ use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::failure::{Exit, Failure};
 use crate::spec::shape::schema;
-use crate::spec::{COLLATERAL_SHAPE, channels, gate, pipeline, roles, workspace};
+use crate::spec::{COLLATERAL_SHAPE, channels, gate, node, pipeline, roles, workspace};
 use crate::ui::{Answer, Style};
 
 pub(super) static VERB: Verb = Verb {
@@ -55,6 +55,8 @@ enum Of {
     Roles,
     /// A node's /etc/kiln/gate.yaml
     Gate,
+    /// A node's /etc/kiln/node.yaml
+    Node,
     /// pipelines/NAME.lock.json
     Lock,
     /// The payload of a build's manifest
@@ -72,6 +74,7 @@ impl Of {
             Self::Collateral => Ok(schema("kiln collateral list", &COLLATERAL_SHAPE)),
             Self::Roles => Ok(schema("kiln roles", &roles::SHAPE)),
             Self::Gate => Ok(schema("kiln gate settings", &gate::SHAPE)),
+            Self::Node => Ok(schema("kiln node settings", &node::SHAPE)),
             Self::Lock => serde_json::from_str(include_str!("schema/lock.json")),
             Self::Manifest => serde_json::from_str(include_str!("schema/manifest.json")),
         }

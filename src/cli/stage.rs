@@ -4,11 +4,12 @@ use clap::{Args, Command};
 
 use super::boot::{Done, NODE, Root};
 use super::context::Context;
-use super::gate::{SETTINGS, spec};
+use super::gate::{SETTINGS, node, spec};
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::boot::setup;
 use crate::failure::{Exit, Failure};
+use crate::spec::node::Rehearsal;
 
 pub(super) static VERB: Verb = Verb {
     path: &["stage"],
@@ -48,7 +49,8 @@ fn run(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
     spec(&place.at(SETTINGS)).map_err(|failure| {
         failure.hint("write the checks of this node into `/etc/kiln/gate.yaml`: `kiln schema gate`")
     })?;
-    let staged = setup::stage(&place, &wanted.release, wanted.words.as_deref())?;
+    let by_image = node(&place)?.rehearsal == Some(Rehearsal::ByImage);
+    let staged = setup::stage(&place, &wanted.release, wanted.words.as_deref(), by_image)?;
     context.answer(&Done {
         staged,
         says: "is armed for a trial of two attempts",

@@ -126,6 +126,7 @@ pub static VERBS: &[&Verb] = &[
     &super::classify::VERB,
     &super::verify::VERB,
     &super::boot::INIT,
+    &super::boot::REHEARSE,
     &super::boot::STATUS,
     &super::stage::VERB,
     &super::boot::DISARM,

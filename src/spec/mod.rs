@@ -13,6 +13,7 @@ mod edit;
 mod error;
 pub mod gate;
 pub mod kinds;
+pub mod node;
 pub mod patch;
 pub mod pipeline;
 pub mod roles;

@@ -4,6 +4,7 @@
 mod crash;
 mod faults;
 mod node;
+mod rehearsal;
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,7 @@ use crate::support::{Case, Env, Outcome as Ending, Stop, fail, skip};
 pub fn cases() -> Vec<Case> {
     let mut cases = grub_cases();
     cases.extend(node::cases());
+    cases.extend(rehearsal::cases());
     cases.extend(crash::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();
     cases.extend([
@@ -200,13 +202,15 @@ fn as_foretold() -> Ending {
         blocks.push(bytes);
     }
     while blocks.len() < 150 {
+        let trial = dice.percent(80).then(|| Trial {
+            left: u8::try_from(dice.below(3)).unwrap(),
+        });
         let block = Block {
             generation: Generation(dice.next() >> 40),
             good: *dice.pick(&Slot::BOTH),
-            trial: dice.percent(80).then(|| Trial {
-                left: u8::try_from(dice.below(3)).unwrap(),
-            }),
+            trial,
             last: *dice.pick(&Outcome::ALL),
+            rehearsal: trial.is_none() && dice.percent(50),
         };
         let mut bytes = block.bytes().to_vec();
         for _ in 0..dice.below(4) {
@@ -243,6 +247,7 @@ fn as_foretold() -> Ending {
         };
         // GRUB counts in the entry, which was not run.
         let expected = match (choice.role, choice.why) {
+            (_, Why::Rehearsed) => format!("<{at} rehearsal {good} stable 1>"),
             (Role::Trial, _) => format!("<{at} trial {good} stable {}>", choice.left + 1),
             (_, why) => format!("<{at} good {good} {why} "),
         };

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use camino::Utf8PathBuf;
 use kiln::boot::block::{Block, Slot, Trial};
 use kiln::boot::grub;
+use kiln::digest::Sha256;
 use kiln::failure::Exit;
 use kiln::proof::boot_record::{BootRecord, KIND};
 use kiln::proof::envelope::Envelope;
@@ -36,11 +37,13 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-const A: &str = "6.12.48-1-lts-aaaaaaaa";
+/// The kernel that runs first.
+pub(super) const A: &str = "6.12.48-1-lts-aaaaaaaa";
 /// The kernel that is put on trial.
 pub(super) const B: &str = "6.18.40-2-lts-bbbbbbbb";
 
-const FIT: &str = "CONFIG_SOFTLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR=y\n\
+/// A configuration that panics where it should.
+pub(super) const FIT: &str = "CONFIG_SOFTLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR=y\n\
                    CONFIG_DETECT_HUNG_TASK=y\n";
 
 /// A tree that stands for a node.
@@ -70,6 +73,7 @@ impl Node {
         node.write("proc/uptime", "20.00 1.00\n")?;
         node.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n")?;
         node.settings("{file: /srv/ready}")?;
+        node.write("etc/kiln/node.yaml", "kiln: 1\nrehearsal: by-image\n")?;
         for (slot, release) in Slot::BOTH.into_iter().zip([A, B]) {
             node.write(
                 &format!("boot/vmlinuz-{release}"),
@@ -90,14 +94,14 @@ impl Node {
     }
 
     /// Set up, and the second kernel armed.
-    fn armed() -> Result<Self, Stop> {
+    pub(super) fn armed() -> Result<Self, Stop> {
         let node = Self::set_up()?;
         node.kiln(&["stage", B])?.exits(0)?;
         Ok(node)
     }
 
     /// The second kernel runs for its first attempt.
-    fn on_trial() -> Result<Self, Stop> {
+    pub(super) fn on_trial() -> Result<Self, Stop> {
         let node = Self::armed()?;
         assert_eq!(node.boot()?, "b trial counted 1");
         Ok(node)
@@ -113,12 +117,12 @@ impl Node {
         self.write("boot/grub/grub.cfg", text)
     }
 
-    fn settings(&self, check: &str) -> Result<(), Stop> {
+    pub(super) fn settings(&self, check: &str) -> Result<(), Stop> {
         let text = format!("kiln: 1\nchecks:\n  - {{name: ready, check: {check}, passes: 1}}\n");
         self.write("etc/kiln/gate.yaml", text)
     }
 
-    fn write(&self, inside: &str, content: impl AsRef<[u8]>) -> Result<(), Stop> {
+    pub(super) fn write(&self, inside: &str, content: impl AsRef<[u8]>) -> Result<(), Stop> {
         self.env.write(&format!("node/{inside}"), content).map(drop)
     }
 
@@ -127,11 +131,11 @@ impl Node {
         self.root.join(inside)
     }
 
-    fn has(&self, inside: &str) -> bool {
+    pub(super) fn has(&self, inside: &str) -> bool {
         self.path(inside).exists()
     }
 
-    fn run(&self, words: &[&str]) -> Run {
+    pub(super) fn run(&self, words: &[&str]) -> Run {
         self.env
             .kiln(words.iter().copied())
             .arg("--root")
@@ -143,7 +147,7 @@ impl Node {
         self.run(words).arg("--format").arg("json").run()
     }
 
-    fn status(&self) -> Result<Value, Stop> {
+    pub(super) fn status(&self) -> Result<Value, Stop> {
         let ran = self.kiln(&["boot", "status"])?.exits(0)?;
         Ok(ran.json()?["status"].clone())
     }
@@ -173,19 +177,26 @@ impl Node {
     }
 
     /// Starts it in real GRUB, and takes over what GRUB wrote and said.
-    fn boot(&self) -> Result<String, Stop> {
+    pub(super) fn boot(&self) -> Result<String, Stop> {
         let machine = Machine::bios(&Files::below(&self.path("boot/grub"))?)?;
+        self.boot_on(&machine)
+    }
+
+    /// The same on a machine with the node's files.
+    pub(super) fn boot_on(&self, machine: &Machine) -> Result<String, Stop> {
         let started = machine.boot()?.started()?;
         self.put(&machine.block()?.bytes())?;
         self.write("proc/cmdline", format!("{}\n", started.line))?;
         for volatile in ["run/kiln/verdict", "run/kiln/restart"] {
             kiln::files::remove_file(&self.path(volatile))?;
         }
+        let boot_id = Sha256::of(started.line.as_bytes()).to_string();
+        self.write("proc/sys/kernel/random/boot_id", boot_id)?;
         started.as_text()
     }
 
     /// The one record of this outcome.
-    fn record(&self, outcome: &str) -> Result<BootRecord, Stop> {
+    pub(super) fn record(&self, outcome: &str) -> Result<BootRecord, Stop> {
         let outbox = self.path("var/lib/kiln/boot/outbox");
         let names = kiln::files::list(&outbox)?;
         let mut found = names
