@@ -50,7 +50,7 @@ pub enum KconfigWarning {
 ///
 /// Formats: `conf_warning` and `conf_set_sym_val` of `scripts/kconfig/confdata.c`,
 /// `sym_warn_unmet_dep` of `symbol.c`. What make says of its own work is left out.
-pub(crate) fn warnings(log: &str) -> Vec<KconfigWarning> {
+pub fn warnings(log: &str) -> Vec<KconfigWarning> {
     let mut found: Vec<KconfigWarning> = Vec::new();
     for line in log.lines() {
         if let Some(symbol) = line.strip_prefix("WARNING: unmet direct dependencies detected for ")

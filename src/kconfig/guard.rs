@@ -237,7 +237,7 @@ pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) ->
     // Stable: within one weight the order of the requests stays.
     findings.sort_by_key(|finding| finding.severity);
     GuardReport {
-        schema: "kiln.guard/1",
+        schema: "kiln.guard/2",
         version: evidence.version,
         base: Sha256::of(evidence.base.text().as_bytes()),
         merged: Sha256::of(merged.text().as_bytes()),

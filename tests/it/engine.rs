@@ -8,6 +8,7 @@
 mod minimise;
 mod requests;
 mod small;
+mod traps;
 mod world;
 
 use std::time::Instant;
@@ -20,10 +21,14 @@ use crate::support::{Case, Outcome, Stop, fail, linux};
 use minimise::{minimise, smallest};
 use requests::merged;
 use small::Small;
-use world::{World, difference, engine, world};
+use world::{World, asked_small, difference, engine};
+pub use world::{newer, world};
 
 /// Random fragments over each base.
 const CASES: usize = 300;
+
+/// Random fragments over the configuration of a newer series.
+const NEWER_CASES: usize = 150;
 
 /// The same in the full tier.
 const FULL_CASES: usize = 3000;
@@ -43,15 +48,23 @@ pub fn cases() -> Vec<Case> {
         });
     }
     cases.extend([
-        Case::new("engine::agrees_on_small_files", small_files),
+        Case::new("engine::agrees_on_small_files", || {
+            small_files(world()?, 12, 400)
+        }),
+        Case::new("engine::agrees_on_small_files_of_a_newer_series", || {
+            small_files(newer()?.0, 13, 200)
+        }),
+        Case::new("engine::newer_readers_are_stricter", newer_readers),
         Case::new("engine::agrees_on_found_differences", found_differences),
         Case::new(
             "engine::planted_difference_is_found_and_made_small",
             planted,
         ),
+        Case::new("engine::agrees_over_a_newer_series", over_newer),
         Case::new("engine::oracle_says_what_make_says", real_make),
         Case::new("engine::trial_is_a_full_reading", trials),
     ]);
+    cases.extend(traps::cases());
     cases
 }
 
@@ -106,18 +119,56 @@ const FOUND: &[(&str, &str)] = &[
 
 fn found_differences() -> Outcome {
     let world = world()?;
-    let dir = tempfile::tempdir()?;
-    let dir = camino::Utf8Path::from_path(dir.path()).ok_or_else(|| fail("no text"))?;
     for (kconfig, config) in FOUND {
-        let small = Small {
-            kconfig: (*kconfig).to_owned(),
-            more: String::new(),
-            config: (*config).to_owned(),
-        };
-        let conf = small.conf(&world.tree, dir)?;
-        if let Some(told) = small::differ(&small.engine(), &conf) {
-            return Err(fail(format!("{told}\n{}", small.shown())));
-        }
+        asked_small(world, kconfig, "", config)?;
+    }
+    Ok(())
+}
+
+/// What readers of newer series refuse: the first file and what it includes.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "source \"Kconfig.more\"\nsource \"Kconfig.more\"\n",
+        "config A\n\tdef_bool y\n",
+    ),
+    ("menuconfig A\n\tbool\n", ""),
+    (
+        "config A\n\tbool \"a\"\n\thelp\n\nconfig B\n\tbool \"b\"\n",
+        "",
+    ),
+    ("config A\n\tbool \"a\"\n\thelp\n\t  x\n\thelp\n\t  y\n", ""),
+    (
+        "choice\n\tbool \"c\"\nconfig A\n\tbool \"a\"\nendchoice\n",
+        "",
+    ),
+];
+
+/// Each reader by its own rules, which it says in its sources.
+fn newer_readers() -> Outcome {
+    let (older, newer) = (world()?, newer()?.0);
+    for (kconfig, more) in REFUSED {
+        let answer = asked_small(older, kconfig, more, "")?;
+        assert_eq!(answer.status, Some(0), "{kconfig}: {}", answer.log);
+        let answer = asked_small(newer, kconfig, more, "")?;
+        assert_eq!(answer.status, Some(1), "{kconfig}");
+    }
+    let once = REFUSED[0].0.lines().next().unwrap_or_default().to_owned() + "\n";
+    let answer = asked_small(newer, &once, REFUSED[0].1, "")?;
+    assert!(answer.text.contains("CONFIG_A=y"), "{}", answer.text);
+    // What only the newer reader knows.
+    let depends = "config B\n\tbool \"b\"\nconfig A\n\tdef_bool y\n\tdepends on n if B\n";
+    let old_name = "config N\n\tbool \"n\"\n\tdefault O\nconfig O\n\tbool\n\ttransitional\n";
+    for (kconfig, config, line) in [
+        (depends, "", "CONFIG_A=y"),
+        (depends, "CONFIG_B=y\n", "CONFIG_B=y"),
+        (old_name, "CONFIG_O=y\n", "CONFIG_N=y"),
+    ] {
+        let answer = asked_small(newer, kconfig, "", config)?;
+        assert!(
+            answer.text.ends_with(&format!("{line}\n")),
+            "{}",
+            answer.text
+        );
     }
     Ok(())
 }
@@ -243,13 +294,11 @@ fn trials() -> Outcome {
 }
 
 /// Small random trees of every construct.
-fn small_files() -> Outcome {
-    let world = world()?;
+fn small_files(world: &World, seed: u64, usual: usize) -> Outcome {
     let count = match tier() {
-        Tier::Usual => 400,
+        Tier::Usual => usual,
         Tier::Full => 20_000,
     };
-    let seed = 12;
     let mut dice = Dice::new(seed);
     let dir = tempfile::tempdir()?;
     let dir = camino::Utf8Path::from_path(dir.path()).ok_or_else(|| fail("no text"))?;
@@ -257,7 +306,7 @@ fn small_files() -> Outcome {
     let (mut refused, mut broken, mut unanswered) = (0, 0, 0);
     let started = Instant::now();
     for number in 0..count {
-        let small = Small::new(&mut dice);
+        let small = Small::new(&mut dice, &world.tree.source);
         let conf = small.conf(&world.tree, dir)?;
         broken += usize::from(small::is_broken(&conf));
         refused += usize::from(conf.status == Some(1));
@@ -365,13 +414,26 @@ fn tier() -> Tier {
 /// The base alone, then random lines over it.
 fn over_base(base: &Base, seed: u64) -> Outcome {
     let world = world()?;
-    let text = (base.text)(world)?;
-    let base_lines = lines(&text);
-    let mut model = world.model();
     let count = match tier() {
         Tier::Usual => CASES,
         Tier::Full => FULL_CASES,
     };
+    agrees_over(world, base.name, &(base.text)(world)?, seed, count)
+}
+
+/// The same on a tree of a newer series.
+fn over_newer() -> Outcome {
+    let (world, base) = newer()?;
+    let count = match tier() {
+        Tier::Usual => NEWER_CASES,
+        Tier::Full => FULL_CASES,
+    };
+    agrees_over(world, "a newer series", base, 41, count)
+}
+
+fn agrees_over(world: &World, name: &str, text: &str, seed: u64, count: usize) -> Outcome {
+    let base_lines = lines(text);
+    let mut model = world.model();
     let started = Instant::now();
     let mut dice = Dice::new(seed);
     let mut differences = Vec::new();
@@ -415,7 +477,7 @@ fn over_base(base: &Base, seed: u64) -> Outcome {
     }
     println!(
         "engine over {}: {count} cases of seed {seed}, {} differences, {} ms",
-        base.name,
+        name,
         differences.len(),
         started.elapsed().as_millis()
     );

@@ -3,16 +3,17 @@
 //! case: `make` ends with 0 in all of them.
 
 mod known;
+mod lost;
+mod newer;
 mod pitfalls;
 mod truth;
 mod world;
 
-use kiln::dotconfig::{DotConfig, Value};
 use kiln::failure::{Diagnose as _, Exit};
 use kiln::kconfig::{Fragment, costs};
 
-use crate::support::{Case, Outcome, Stop, linux, tree};
-use world::{Asked, World, world};
+use crate::support::{Case, Outcome, linux, tree};
+use world::{newer, world};
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -31,13 +32,14 @@ pub fn cases() -> Vec<Case> {
         ),
         Case::new("kconfig::swapped_copy_is_found", swapped_copy),
         Case::new("kconfig::pulled_pahole_is_drift_and_loss", pulled_pahole),
+        Case::new("kconfig::old_pahole_is_named", old_pahole),
         Case::new("kconfig::realtime_costs_are_told", realtime_costs),
         Case::new("kconfig::expert_off_takes_much_along", expert_off),
         Case::new("kconfig::debug_info_none_loses_types", debug_info_none),
         Case::new("kconfig::trimmed_symbols_lose_livepatch", trimmed_symbols),
         Case::new("kconfig::mitigations_off_is_pointed_out", mitigations_off),
         Case::new("kconfig::idle_tick_loses_callbacks", idle_tick),
-        Case::new("kconfig::newer_series", newer_series),
+        Case::new("kconfig::holds_without_effect", without_effect),
         Case::new("kconfig::canary_holds_over_the_older_base", canary_holds),
         Case::new("kconfig::suggested_lines_hold", truth::suggested_lines_hold),
         Case::new(
@@ -46,229 +48,9 @@ pub fn cases() -> Vec<Case> {
         ),
     ];
     cases.extend(pitfalls::cases());
-    cases.extend(LOST.iter().map(|lost| {
-        let name = format!("kconfig::lost_{}", lost.name);
-        Case::new(name, move || lost.check())
-    }));
+    cases.extend(newer::cases());
+    cases.extend(lost::cases());
     cases
-}
-
-/// One request of the catalogue that comes out otherwise, and the request that holds instead.
-struct Lost {
-    name: &'static str,
-    line: &'static str,
-    /// `severity code symbol` of the finding.
-    found: &'static str,
-    /// A part of what is told.
-    told: &'static str,
-    /// The lines that are suggested.
-    fix: &'static [&'static str],
-    /// What a person should have written, which holds: the twin.
-    right: &'static str,
-}
-
-/// All of them are resolved in one run: they do not touch each other. The twins in another.
-const LOST: &[Lost] = &[
-    Lost {
-        name: "number_where_the_series_has_a_bool",
-        line: "CONFIG_BOOTPARAM_SOFTLOCKUP_PANIC=1",
-        found: "block wrong-type BOOTPARAM_SOFTLOCKUP_PANIC",
-        told: "is bool in this tree and cannot be 1",
-        fix: &["CONFIG_BOOTPARAM_SOFTLOCKUP_PANIC=y"],
-        right: "CONFIG_BOOTPARAM_SOFTLOCKUP_PANIC=y",
-    },
-    Lost {
-        name: "derived_number",
-        line: "CONFIG_HZ=1000",
-        found: "block no-prompt HZ",
-        told: "has no prompt, so no line sets it: asked 1000, derived 250",
-        fix: &["CONFIG_HZ_1000=y"],
-        right: "CONFIG_HZ_1000=y",
-    },
-    Lost {
-        name: "need_not_asked",
-        line: "CONFIG_RCU_BOOST=y",
-        found: "block lost RCU_BOOST",
-        told: "RCU_EXPERT is n: set by the base",
-        fix: &["CONFIG_RCU_EXPERT=y"],
-        right: "CONFIG_RCU_EXPERT=y\nCONFIG_RCU_BOOST=y",
-    },
-    Lost {
-        name: "number_behind_a_need",
-        line: "CONFIG_RCU_BOOST_DELAY=400",
-        found: "block lost RCU_BOOST_DELAY",
-        told: "it needs RCU_BOOST [=n]",
-        fix: &["CONFIG_RCU_EXPERT=y"],
-        right: "CONFIG_RCU_BOOST_DELAY=400",
-    },
-    Lost {
-        name: "number_whose_prompt_is_hidden",
-        line: "CONFIG_NR_CPUS=256",
-        found: "block hidden NR_CPUS",
-        told: "is 8192: its prompt is hidden, so its line is not heard: it needs !MAXSMP [=y]",
-        fix: &["# CONFIG_MAXSMP is not set"],
-        right: "# CONFIG_MAXSMP is not set\nCONFIG_NR_CPUS=256",
-    },
-    Lost {
-        name: "off_but_selected",
-        line: "# CONFIG_RCU_NOCB_CPU is not set",
-        found: "block forced-on RCU_NOCB_CPU",
-        told: "selected by CONFIG_NO_HZ_FULL",
-        fix: &["CONFIG_NO_HZ_IDLE=y"],
-        right: "CONFIG_RCU_NOCB_CPU=y",
-    },
-    Lost {
-        name: "off_but_selected_by_a_choice",
-        line: "# CONFIG_CPU_ISOLATION is not set",
-        found: "block forced-on CPU_ISOLATION",
-        told: "selected by CONFIG_NO_HZ_FULL",
-        fix: &["CONFIG_NO_HZ_IDLE=y"],
-        right: "CONFIG_CPU_ISOLATION=y",
-    },
-    Lost {
-        name: "off_but_selected_by_a_driver",
-        line: "# CONFIG_SERIO_I8042 is not set",
-        found: "block forced-on SERIO_I8042",
-        told: "selected by CONFIG_KEYBOARD_ATKBD",
-        fix: &[
-            "# CONFIG_KEYBOARD_ATKBD is not set",
-            "# CONFIG_MOUSE_PS2 is not set",
-        ],
-        right: "CONFIG_SERIO_I8042=y",
-    },
-    Lost {
-        name: "off_but_the_only_member_left",
-        line: "# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set",
-        found: "block differs VIRT_CPU_ACCOUNTING_GEN",
-        told: "asked to be not set but is y",
-        fix: &["CONFIG_NO_HZ_IDLE=y"],
-        right: "CONFIG_VIRT_CPU_ACCOUNTING_GEN=y",
-    },
-    Lost {
-        name: "module_where_only_yes_or_no_is",
-        line: "CONFIG_CPU_IDLE_GOV_TEO=m",
-        found: "block wrong-type CPU_IDLE_GOV_TEO",
-        told: "is bool in this tree and cannot be m",
-        fix: &["CONFIG_CPU_IDLE_GOV_TEO=y"],
-        right: "CONFIG_CPU_IDLE_GOV_TEO=y",
-    },
-    Lost {
-        name: "module_for_a_driver_that_is_built_in",
-        line: "CONFIG_X86_AMD_PSTATE=m",
-        found: "block wrong-type X86_AMD_PSTATE",
-        told: "is bool in this tree and cannot be m",
-        fix: &["CONFIG_X86_AMD_PSTATE=y"],
-        right: "CONFIG_X86_AMD_PSTATE=y",
-    },
-    Lost {
-        name: "number_out_of_range",
-        line: "CONFIG_LOG_BUF_SHIFT=99",
-        found: "block clamped LOG_BUF_SHIFT",
-        told: "asked to be 99 but is 25: its range is 12 25",
-        fix: &["CONFIG_LOG_BUF_SHIFT=25"],
-        right: "CONFIG_LOG_BUF_SHIFT=25",
-    },
-    Lost {
-        name: "built_in_on_top_of_a_module",
-        line: "CONFIG_NETFILTER_XT_MATCH_OWNER=y",
-        found: "block lowered NETFILTER_XT_MATCH_OWNER",
-        told: "NETFILTER_XTABLES is m",
-        fix: &["CONFIG_NETFILTER_XTABLES=y"],
-        right: "CONFIG_NETFILTER_XT_MATCH_OWNER=m",
-    },
-    Lost {
-        name: "symbol_that_went_away",
-        line: "CONFIG_NO_HZ_FULL_ALL=y",
-        found: "block unknown-symbol NO_HZ_FULL_ALL",
-        told: "nohz_full= names the CPUs",
-        fix: &["CONFIG_NO_HZ_FULL=y"],
-        right: "CONFIG_NO_HZ_FULL=y",
-    },
-    Lost {
-        name: "symbol_that_never_was",
-        line: "CONFIG_FORCE_IRQ_THREADING=y",
-        found: "block unknown-symbol FORCE_IRQ_THREADING",
-        told: "IRQ_FORCED_THREADING",
-        fix: &[],
-        right: "",
-    },
-    Lost {
-        name: "symbol_that_was_renamed",
-        line: "CONFIG_SPECULATION_MITIGATIONS=y",
-        found: "block unknown-symbol SPECULATION_MITIGATIONS",
-        told: "renamed to CPU_MITIGATIONS",
-        fix: &["CONFIG_CPU_MITIGATIONS=y"],
-        right: "CONFIG_CPU_MITIGATIONS=y",
-    },
-    Lost {
-        name: "half_a_name",
-        line: "CONFIG_TIMERLAT=y",
-        found: "block unknown-symbol TIMERLAT",
-        told: "CONFIG_TIMERLAT_TRACER is",
-        fix: &["CONFIG_TIMERLAT_TRACER=y"],
-        right: "CONFIG_TIMERLAT_TRACER=y",
-    },
-    Lost {
-        name: "slip_of_the_pen",
-        line: "CONFIG_CPUSTES=y",
-        found: "block unknown-symbol CPUSTES",
-        told: "CONFIG_CPUSETS is",
-        fix: &["CONFIG_CPUSETS=y"],
-        right: "CONFIG_CPUSETS=y",
-    },
-    Lost {
-        name: "slip_of_the_pen_in_an_off_line",
-        line: "# CONFIG_IKHEADER is not set",
-        found: "block unknown-symbol IKHEADER",
-        told: "CONFIG_IKHEADERS is",
-        fix: &["# CONFIG_IKHEADERS is not set"],
-        right: "# CONFIG_IKHEADERS is not set",
-    },
-];
-
-impl Lost {
-    fn check(&self) -> Outcome {
-        let world = world()?;
-        let report = world.catalogue()?;
-        let found = report.found();
-        assert!(found.contains(&self.found.to_owned()), "{found:#?}");
-        let told = report.told(self.symbol());
-        assert!(told.contains(self.told), "{told}");
-        let fix = report.fix(self.symbol());
-        assert_eq!(fix, self.fix, "{told}");
-        // Each line is met by the one that should have been written.
-        let right = world.twins()?;
-        for line in self.right.lines() {
-            let config = DotConfig::parse(line);
-            for (symbol, value) in config.symbols() {
-                let held = right.report.config().value(symbol).unwrap_or(&Value::No);
-                assert_eq!(held, value, "{symbol}");
-            }
-        }
-        Ok(())
-    }
-
-    fn symbol(&self) -> &'static str {
-        self.found.rsplit(' ').next().expect("a finding's symbol")
-    }
-}
-
-/// All wrong lines, or all right ones, each symbol once.
-fn lines(part: fn(&Lost) -> &'static str) -> String {
-    let mut lines: Vec<&str> = LOST.iter().flat_map(|lost| part(lost).lines()).collect();
-    let mut seen = std::collections::HashSet::new();
-    lines.retain(|line| seen.insert(*line));
-    lines.join("\n")
-}
-
-impl World {
-    fn catalogue(&self) -> Result<Asked<'_>, Stop> {
-        self.ask_once("catalogue", &lines(|lost| lost.line))
-    }
-
-    fn twins(&self) -> Result<Asked<'_>, Stop> {
-        self.ask_once("twins", &lines(|lost| lost.right))
-    }
 }
 
 /// The fragments of the default workspace, over the real configuration: nothing blocks, every line
@@ -413,6 +195,20 @@ fn pulled_pahole() -> Outcome {
     Ok(())
 }
 
+/// The same where pahole is there and too old; the twin above has the one of this host.
+fn old_pahole() -> Outcome {
+    // A program that answers `v1.15` to any question.
+    let asked = world()?.ask_with("PAHOLE", "/bin/echo v1.15", "CONFIG_DEBUG_INFO_BTF=y\n")?;
+    let found = asked.found();
+    let lost = "block toolchain DEBUG_INFO_BTF".to_owned();
+    assert!(found.contains(&lost), "{found:#?}");
+    let told = asked.told("DEBUG_INFO_BTF");
+    for part in ["PAHOLE_VERSION", "answered 115"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    Ok(())
+}
+
 /// Real-time preemption is one line that costs graphics, huge pages and more.
 fn realtime_costs() -> Outcome {
     let asked = world()?.ask("CONFIG_PREEMPT_RT=y\n")?;
@@ -452,6 +248,8 @@ fn realtime_costs() -> Outcome {
 fn expert_off() -> Outcome {
     let asked = world()?.ask("# CONFIG_EXPERT is not set\nCONFIG_PREEMPT_RT=y\n")?;
     let found = asked.found();
+    let along = found.iter().filter(|f| f.contains(" collateral "));
+    assert!(along.count() > 15, "{found:#?}");
     let lost = "block displaced PREEMPT_RT".to_owned();
     assert!(
         found.contains(&lost) || found.contains(&"block lost PREEMPT_RT".to_owned()),
@@ -551,28 +349,41 @@ fn idle_tick() -> Outcome {
     Ok(())
 }
 
-/// The default workspace's canary: a newer tree, the older distribution's configuration.
-fn canary_holds() -> Outcome {
-    let world = World::canary(&linux::newer()?)?;
-    let asked = world.pipeline("canary")?;
-    let blocking: Vec<String> = asked.report.blocking().map(ToString::to_string).collect();
-    assert!(blocking.is_empty(), "{blocking:#?}");
-    assert_eq!(asked.report.met, asked.report.asked);
+/// What holds in the configuration and is undone by a governor that outranks it or by a boot
+/// parameter is pointed out, and never blocks.
+fn without_effect() -> Outcome {
+    let lines = [
+        ("CPU_IDLE_GOV_TEO", "cpuidle.governor=teo"),
+        ("PREEMPT", "preempt="),
+        ("TRANSPARENT_HUGEPAGE_MADVISE", "transparent_hugepage="),
+    ];
+    let text = lines.map(|(symbol, _)| format!("CONFIG_{symbol}=y\n"));
+    let asked = world()?.ask(&text.concat())?;
+    let found = asked.found();
+    for (symbol, parameter) in lines {
+        let noted = format!("note no-effect {symbol}");
+        assert!(found.contains(&noted), "{found:#?}");
+        assert!(asked.told(symbol).contains(parameter), "{parameter}");
+    }
+    assert!(asked.blocked().is_empty(), "{found:#?}");
+    // Alone of its kind the governor is used.
+    let asked =
+        world()?.ask("CONFIG_CPU_IDLE_GOV_TEO=y\n# CONFIG_CPU_IDLE_GOV_MENU is not set\n")?;
+    assert!(
+        !asked
+            .found()
+            .iter()
+            .any(|found| found.contains("no-effect"))
+    );
     Ok(())
 }
 
-/// What an older fragment does on a newer series. Here and there an archive serves one.
-fn newer_series() -> Outcome {
-    let world = World::of(&linux::newer()?)?;
-    let asked = world.ask("CONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_BOOTPARAM_SOFTLOCKUP_PANIC=y\n")?;
-    let found = asked.found();
-    assert!(
-        found.contains(&"block displaced PREEMPT_VOLUNTARY".to_owned()),
-        "{found:#?}"
-    );
-    let retyped = "block wrong-type BOOTPARAM_SOFTLOCKUP_PANIC".to_owned();
-    assert!(found.contains(&retyped), "{found:#?}");
-    let shipped = world.shipped("")?;
-    assert!(shipped.report.passes(), "{:#?}", shipped.found());
+/// The default workspace's canary: a newer tree, the older distribution's configuration.
+fn canary_holds() -> Outcome {
+    let older = linux::real_config("amd64_none_amd64")?;
+    let asked = newer()?.pipeline_over("canary", &older)?;
+    let blocking: Vec<String> = asked.report.blocking().map(ToString::to_string).collect();
+    assert!(blocking.is_empty(), "{blocking:#?}");
+    assert_eq!(asked.report.met, asked.report.asked);
     Ok(())
 }

@@ -34,6 +34,7 @@ mod support;
 mod acquire;
 mod architecture;
 mod boot;
+mod catalogue;
 mod classify;
 mod cli;
 mod command;
@@ -65,6 +66,7 @@ mod unpack;
 mod words;
 mod workspace;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use support::case::{self, Case};
@@ -124,7 +126,8 @@ fn main() -> ExitCode {
     }
     let mut cases = all();
     let usual = cases.iter().filter(|case| !case.is_full());
-    let names = usual.map(|case| case.name().to_owned()).collect();
+    let names: BTreeSet<String> = usual.map(|case| case.name().to_owned()).collect();
+    cases.extend(catalogue::cases(names.clone()));
     cases.extend(mission::cases(names));
     case::run(cases)
 }

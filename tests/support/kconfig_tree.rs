@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -29,7 +29,8 @@ pub struct KconfigTree {
     environment: BTreeMap<String, String>,
     /// What commands of the tree have printed.
     said: Mutex<HashMap<String, Vec<u8>>>,
-    _lock: Lock,
+    /// Held as long as anyone uses the object tree.
+    lock: Arc<Lock>,
 }
 
 /// What `olddefconfig` made of a configuration.
@@ -73,8 +74,21 @@ impl KconfigTree {
             objects,
             environment,
             said: Mutex::default(),
-            _lock: lock,
+            lock: Arc::new(lock),
         })
+    }
+
+    /// The same tree where the makefiles give a variable another value.
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut environment = self.environment.clone();
+        environment.insert(name.to_owned(), value.to_owned());
+        Self {
+            source: self.source.clone(),
+            objects: self.objects.clone(),
+            environment,
+            said: Mutex::default(),
+            lock: Arc::clone(&self.lock),
+        }
     }
 
     /// A program started as the makefiles start `conf`.

@@ -27,9 +27,12 @@ pub struct Oracle {
 impl Oracle {
     /// Builds the driver and has it read the tree's Kconfig files.
     pub fn start(tree: &KconfigTree) -> Result<Self, Stop> {
-        let program = build(tree)?;
         // A socket's name must be short.
         let dir = tempfile::tempdir()?;
+        let program = dir.path().join("oracle");
+        let program = Utf8PathBuf::from_path_buf(program)
+            .map_err(|path| fail(format!("{} is no text", path.display())))?;
+        build(tree, &program)?;
         let log = dir.path().join("parse.log");
         let mut child = tree
             .program(&program)
@@ -100,14 +103,13 @@ impl Drop for Oracle {
 }
 
 /// Links the driver with the objects of the tree's own programs.
-fn build(tree: &KconfigTree) -> Result<Utf8PathBuf, Stop> {
+fn build(tree: &KconfigTree, program: &Utf8Path) -> Result<(), Stop> {
     let own = tree.objects.join("scripts/kconfig");
     let objects = files::list(&own)?;
     let objects = objects
         .iter()
         .filter(|name| Utf8Path::new(name).extension() == Some("o") && *name != "conf.o")
         .map(|name| own.join(name).into_string());
-    let program = tree.objects.join("oracle");
     let source = tree::repository().join("tests/oracle/oracle.c");
     let include = |below: &str| format!("-I{}", tree.source.join(below));
     Cmd::new(&Tool::find("gcc")?)
@@ -116,5 +118,5 @@ fn build(tree: &KconfigTree) -> Result<Utf8PathBuf, Stop> {
         .args(["-o", program.as_str(), source.as_str()])
         .args(objects)
         .run()?;
-    Ok(program)
+    Ok(())
 }

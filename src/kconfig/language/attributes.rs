@@ -114,8 +114,9 @@ impl Parser<'_> {
         line: &mut Line<'_>,
         place: Place,
     ) -> Result<(), Problem> {
+        let is_strict = self.dialect.is_strict;
         let node = self.attribute(word, |kind| {
-            matches!(kind, Kind::Config(_) | Kind::Choice(_))
+            matches!(kind, Kind::Config(_)) || (!is_strict && matches!(kind, Kind::Choice(_)))
         })?;
         if !line.is_at_end() {
             self.asked(node, line, place)?;

@@ -1,21 +1,22 @@
 //! What the kernel's own reader finds wrong once all files are read: errors that stop it, and
 //! warnings.
 
+use super::dialect::Dialect;
 use super::error::{Place, Problem};
-use super::expr::{Expr, SymbolId};
+use super::expr::{Expr, ExprId, SymbolId};
 use super::read::is_value;
 use super::tree::{Choice, Kind, NodeId, Tree, Type};
 use super::warning::ParseWarning;
 
 impl Tree {
     /// Adds the warnings that need the whole tree, or returns the first thing that stops the reader.
-    pub(super) fn check(&mut self) -> Result<(), (Place, Problem)> {
+    pub(super) fn check(&mut self, dialect: Dialect) -> Result<(), (Place, Problem)> {
         let mut warnings = Vec::new();
         for (id, node) in self.nodes().skip(1) {
             match node.kind {
                 Kind::Config(symbol) => {
                     self.check_entry(id, symbol, &mut warnings);
-                    self.check_member(id, symbol)?;
+                    self.check_member(id, symbol, dialect)?;
                     self.check_transitional(symbol)?;
                 }
                 Kind::Choice(choice) => self.check_choice(self.choice(choice), &mut warnings),
@@ -118,13 +119,22 @@ impl Tree {
     }
 
     /// A member of a choice is a bool with a prompt in the choice, and without default.
-    fn check_member(&self, id: NodeId, symbol: SymbolId) -> Result<(), (Place, Problem)> {
+    fn check_member(
+        &self,
+        id: NodeId,
+        symbol: SymbolId,
+        dialect: Dialect,
+    ) -> Result<(), (Place, Problem)> {
         let node = self.node(id);
         let known = self.symbol(symbol);
         if known.choice.is_none() {
             return Ok(());
         }
         let within = self.choice_around(node) == known.choice;
+        // Strict readers look for a second prompt in the choice too.
+        let prompted = |other: &NodeId| self.node(*other).prompt.is_some();
+        let again =
+            dialect.is_strict && known.nodes.iter().find(|other| prompted(other)) != Some(&id);
         match &node.prompt {
             _ if within && known.kind != Type::Bool => {
                 return Err((node.place, Problem::Member("must be bool")));
@@ -133,7 +143,7 @@ impl Tree {
                 return Err((node.place, Problem::Member("must have a prompt")));
             }
             // That of a `menuconfig` is not looked at.
-            Some(prompt) if !within && !node.is_menuconfig => {
+            Some(prompt) if (!within || again) && !node.is_menuconfig => {
                 let problem = Problem::Member("has a prompt outside its choice");
                 return Err((prompt.place, problem));
             }
@@ -156,7 +166,11 @@ impl Tree {
             || !known.ranges.is_empty()
             || !known.selects.is_empty()
             || !known.implies.is_empty()
-            || known.nodes.iter().any(asked);
+            || known.nodes.iter().any(asked)
+            || known
+                .nodes
+                .iter()
+                .any(|id| self.node(*id).dependency != ExprId::ALWAYS);
         if other {
             return Err((
                 self.node(*first).place,

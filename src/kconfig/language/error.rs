@@ -84,6 +84,13 @@ pub enum Problem {
     /// A file that includes itself.
     #[error("file `{0}` includes itself")]
     RecursiveInclude(String),
+    /// A file that is included a second time, in a tree whose reader refuses that; the second text is
+    /// where it was included first.
+    #[error("file `{0}` is included again; first at {1}")]
+    RepeatedInclude(String, String),
+    /// An entry that older readers only warn of.
+    #[error("{0}")]
+    Refused(String),
     /// Blocks, parentheses or includes nested deeper than any tree needs.
     #[error("nested too deeply")]
     TooDeep,

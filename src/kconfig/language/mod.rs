@@ -12,6 +12,7 @@
 
 mod attributes;
 mod check;
+mod dialect;
 mod error;
 mod eval;
 mod expr;

@@ -1,5 +1,8 @@
 //! Statements into entries.
 
+use std::collections::HashMap;
+
+use super::dialect::Dialect;
 use super::error::{ParseError, Place, Problem};
 use super::expr::ExprId;
 use super::host::Host;
@@ -22,8 +25,15 @@ const FILE_COST: usize = 1 << 13;
 impl Tree {
     /// Reads the Kconfig file `path` and all that it includes.
     pub fn parse(host: &dyn Host, path: &str) -> Result<Self, ParseError> {
+        let dialect = Dialect::of(host).map_err(|source| ParseError::Host {
+            file: path.to_owned(),
+            line: 1,
+            source,
+        })?;
         let mut parser = Parser {
             host,
+            dialect,
+            included: HashMap::new(),
             tree: Self::new(),
             macros: Macros::default(),
             open: vec![NodeId::ROOT],
@@ -58,7 +68,8 @@ impl Tree {
         tree.probes = macros.probes;
         tree.variables = macros.from_outside;
         tree.warnings = warnings;
-        if let Err((place, problem)) = tree.finish().and_then(|()| tree.check()) {
+        let finished = tree.refused(dialect).and_then(|()| tree.finish());
+        if let Err((place, problem)) = finished.and_then(|()| tree.check(dialect)) {
             return Err(tree.error(place, problem));
         }
         if let Some((cycle, problem)) = tree.cycle() {
@@ -71,6 +82,18 @@ impl Tree {
 }
 
 impl Tree {
+    /// What strict readers refuse and others warn of.
+    fn refused(&self, dialect: Dialect) -> Result<(), (Place, Problem)> {
+        let first = self.warnings.iter().find_map(|warning| match warning {
+            ParseWarning::Behind(place, text) if dialect.is_strict => Some((*place, text)),
+            _ => None,
+        });
+        match first {
+            Some((place, text)) => Err((place, Problem::Refused(text.clone()))),
+            None => Ok(()),
+        }
+    }
+
     fn error(&self, place: Place, problem: Problem) -> ParseError {
         ParseError::Text {
             file: self.file(place).to_owned(),
@@ -83,6 +106,9 @@ impl Tree {
 /// The state of reading.
 pub(super) struct Parser<'h> {
     host: &'h dyn Host,
+    pub(super) dialect: Dialect,
+    /// Where each file was first included.
+    included: HashMap<String, Place>,
     pub(super) tree: Tree,
     macros: Macros,
     /// The blocks that are open, the main menu first.
@@ -126,6 +152,13 @@ impl Parser<'_> {
         });
         if self.including.iter().any(|name| name == path) {
             let problem = Problem::RecursiveInclude(path.to_owned());
+            return Err(self.error(from, problem.into()));
+        }
+        if self.dialect.includes_once
+            && let Some(first) = self.included.insert(path.to_owned(), from)
+        {
+            let first = self.tree.shown(first);
+            let problem = Problem::RepeatedInclude(path.to_owned(), first);
             return Err(self.error(from, problem.into()));
         }
         if self.including.len() >= DEEPEST {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use kiln::kconfig::language::{Host, HostError, Model, Said, Tree};
 
 use crate::support::Stop;
@@ -19,6 +19,8 @@ pub struct Small {
     pub more: String,
     /// What is read.
     pub config: String,
+    /// The source tree whose reader is meant.
+    pub source: Utf8PathBuf,
 }
 
 /// Writes what the dice say.
@@ -43,7 +45,7 @@ const TYPES: [&str; 8] = [
 
 impl Small {
     /// The files of the next throws.
-    pub fn new(dice: &mut Dice) -> Self {
+    pub fn new(dice: &mut Dice, source: &Utf8Path) -> Self {
         let count = 3 + dice.below(12);
         let names = (0..count).map(|at| {
             if at == 0 && dice.percent(70) {
@@ -82,6 +84,7 @@ impl Small {
             kconfig,
             more,
             config,
+            source: source.to_owned(),
         }
     }
 
@@ -100,6 +103,7 @@ impl Small {
                         kconfig,
                         more,
                         config,
+                        source: self.source.clone(),
                     });
                 }
             }
@@ -153,6 +157,7 @@ impl Small {
             kconfig,
             more,
             config,
+            ..
         } = self;
         format!("--- Kconfig\n{kconfig}--- Kconfig.more\n{more}--- .config\n{config}")
     }
@@ -240,7 +245,8 @@ impl Host for Small {
         Ok(match path {
             "Kconfig" => Some(self.kconfig.clone()),
             "Kconfig.more" => Some(self.more.clone()),
-            _ => None,
+            // What the reader itself says that it refuses.
+            path => std::fs::read_to_string(self.source.join(path)).ok(),
         })
     }
 

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use kiln::kconfig::language::{Model, Tree};
 
 use super::requests::Requests;
+use super::small::{self, Small};
 use crate::support::case::{Made, made_once};
 use crate::support::kconfig_tree::{Answer, KconfigTree};
 use crate::support::oracle::Oracle;
@@ -26,13 +27,56 @@ pub struct World {
 /// The world of the series that the distribution serves.
 pub fn world() -> Result<&'static World, Stop> {
     static WORLD: Made<World> = OnceLock::new();
-    made_once(&WORLD, || World::new(linux::SERIES, linux::real_source()?))
+    made_once(&WORLD, || {
+        World::new(tree(linux::SERIES, linux::real_source()?)?)
+    })
+}
+
+/// The world of a newer series, where one can be had, and the distribution's configuration of it.
+pub fn newer() -> Result<(&'static World, &'static str), Stop> {
+    static WORLD: Made<(World, String)> = OnceLock::new();
+    let made = made_once(&WORLD, || {
+        let newer = linux::newer()?;
+        let world = World::new(tree("newer", &newer.source)?)?;
+        Ok((world, newer.config))
+    })?;
+    Ok((&made.0, &made.1))
+}
+
+/// What both make of a configuration; where they differ, the case fails.
+pub fn asked(world: &World, model: &mut Model, config: &str) -> Result<Answer, Stop> {
+    let answer = world.oracle.ask(config)?;
+    match difference(&engine(model, config), &answer) {
+        None => Ok(answer),
+        Some(told) => Err(fail(told)),
+    }
+}
+
+/// What both make of a small tree; where they differ, the case fails.
+pub fn asked_small(world: &World, kconfig: &str, more: &str, config: &str) -> Result<Answer, Stop> {
+    let files = Small {
+        kconfig: kconfig.to_owned(),
+        more: more.to_owned(),
+        config: config.to_owned(),
+        source: world.tree.source.clone(),
+    };
+    let dir = tempfile::tempdir()?;
+    let dir = Utf8Path::from_path(dir.path()).ok_or_else(|| fail("no text"))?;
+    let conf = files.conf(&world.tree, dir)?;
+    match small::differ(&files.engine(), &conf) {
+        None => Ok(conf),
+        Some(told) => Err(fail(format!("{told}\n{}", files.shown()))),
+    }
+}
+
+fn tree(name: &str, source: &Utf8Path) -> Result<KconfigTree, Stop> {
+    let dir = Utf8PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/engine")).join(name);
+    KconfigTree::new(source, &dir)
 }
 
 impl World {
-    fn new(series: &str, source: &camino::Utf8Path) -> Result<Self, Stop> {
-        let dir = Utf8PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/engine")).join(series);
-        let tree = KconfigTree::new(source, &dir)?;
+    /// The world of a tree.
+    pub fn new(tree: KconfigTree) -> Result<Self, Stop> {
         // Both read the tree at once.
         let (oracle, parsed) = std::thread::scope(|scope| {
             let oracle = scope.spawn(|| Oracle::start(&tree));

@@ -1,7 +1,7 @@
 //! Alarms that other checks of a configuration miss or give falsely, on the real source. Losses are
 //! in the catalogue; these are about what is written, and about what is no loss.
 
-use kiln::dotconfig::DotConfig;
+use kiln::dotconfig::{DotConfig, Value};
 use kiln::kconfig::{Fragment, merge};
 
 use super::world::{fragment, world};
@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("kconfig::pitfall_three_spellings_of_off", spellings),
         Case::new("kconfig::pitfall_unquoted_and_prefixed_values", values),
         Case::new("kconfig::pitfall_keys_that_come_by_default", keys),
+        Case::new("kconfig::pitfall_paths_of_a_distributions_keys", key_paths),
         Case::new("kconfig::pitfall_built_in_accepted_as_a_module", accepted),
     ]
 }
@@ -142,6 +143,30 @@ fn keys() -> Outcome {
         !found.iter().any(|f| f.contains("MODULE_SIG_KEY")),
         "{found:#?}"
     );
+    Ok(())
+}
+
+/// Paths that only the distribution's own build has never pass through; what they become is what
+/// the shipped fragment says.
+fn key_paths() -> Outcome {
+    let paths = [
+        ("SYSTEM_TRUSTED_KEYS", "debian/canonical-certs.pem"),
+        ("MODULE_SIG_KEY", "output/signing_key.pem"),
+    ];
+    let lines = paths.map(|(symbol, path)| format!("CONFIG_{symbol}=\"{path}\"\n"));
+    let base = world()?.base.text().to_owned() + &lines.concat();
+    let asked = world()?.pipeline_over("lts", &base)?;
+    assert!(asked.report.passes(), "{:#?}", asked.found());
+    let config = asked.report.config();
+    for (symbol, path) in paths {
+        assert_eq!(config.value(symbol), Some(&Value::Text(String::new())));
+        let told = config.text().contains(path);
+        assert!(!told, "{path}");
+    }
+    // Such a base alone keeps them: nothing but the fragment takes them out.
+    let alone = world()?.resolve(&base)?.config;
+    let path = Value::Text(paths[0].1.to_owned());
+    assert_eq!(alone.value(paths[0].0), Some(&path));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kiln::dotconfig::DotConfig;
 use kiln::files::{self, Lock, Wait};
 use kiln::kbuild::make::{Kbuild, Setup};
 use kiln::kbuild::probe::Prober;
-use kiln::kbuild::warnings::KconfigWarning;
+use kiln::kbuild::warnings::{KconfigWarning, warnings};
 use kiln::kconfig::explain::Fix;
 use kiln::kconfig::language::{Host, HostError, Model, Tree};
 use kiln::kconfig::{
@@ -22,9 +22,10 @@ use kiln::pipeline::workspace::Workspace;
 use kiln::sandbox::Isolation;
 use kiln::spec::Collateral;
 
+use crate::engine;
 use crate::support::case::{Made, made_once};
-use crate::support::linux::{self, Newer};
-use crate::support::{Stop, fail, skip, tree};
+use crate::support::oracle::Oracle;
+use crate::support::{Stop, fail, linux, skip, tree};
 
 /// The distribution's configuration that every question is asked over.
 const FLAVOUR: &str = "amd64_none_amd64";
@@ -42,6 +43,8 @@ pub struct World {
     /// The same after the tree's own `olddefconfig`.
     pub alone: Answer,
     kbuild: Mutex<Kbuild>,
+    /// The tree's own reader in memory, where it makes of the base what make does.
+    oracle: Option<&'static Oracle>,
     once: Mutex<HashMap<&'static str, Arc<Inputs>>>,
     _lock: Lock,
 }
@@ -74,22 +77,34 @@ pub struct Asked<'w> {
 pub fn world() -> Result<&'static World, Stop> {
     static WORLD: Made<World> = OnceLock::new();
     made_once(&WORLD, || {
-        World::new(linux::real_source()?, &linux::real_config(FLAVOUR)?)
+        let oracle = engine::world().map(|world| &world.oracle);
+        World::new(linux::real_source()?, &linux::real_config(FLAVOUR)?, oracle)
+    })
+}
+
+/// The world of a newer series, where one can be had; made once for all cases.
+pub fn newer() -> Result<&'static World, Stop> {
+    static WORLD: Made<World> = OnceLock::new();
+    made_once(&WORLD, || {
+        let newer = linux::newer()?;
+        let oracle = engine::newer().map(|(world, _)| &world.oracle);
+        World::new(&newer.source, &newer.config, oracle)
     })
 }
 
 impl World {
-    /// The world of another series.
-    pub fn of(newer: &Newer) -> Result<Self, Stop> {
-        Self::new(&newer.source, &newer.config)
+    /// What comes of a pipeline of the default workspace over another configuration than this
+    /// world's, such as the older distribution's.
+    pub fn pipeline_over(&self, name: &str, base: &str) -> Result<Asked<'_>, Stop> {
+        let alone = self.resolve(base)?;
+        self.of_pipeline(name, &DotConfig::parse(base), &alone)
     }
 
-    /// The newer tree with the configuration of the older: what the pipeline `canary` is made of.
-    pub fn canary(newer: &Newer) -> Result<Self, Stop> {
-        Self::new(&newer.source, &linux::real_config(FLAVOUR)?)
-    }
-
-    fn new(source: &Utf8Path, base: &str) -> Result<Self, Stop> {
+    fn new(
+        source: &Utf8Path,
+        base: &str,
+        oracle: Result<&'static Oracle, Stop>,
+    ) -> Result<Self, Stop> {
         if kiln::command::Tool::find("pahole").is_err() {
             return Err(skip(
                 "pahole is not installed, so the base itself loses its types",
@@ -108,8 +123,14 @@ impl World {
             epoch: Timestamp::from_second(1_780_300_000)?,
             jobs: NonZeroU32::MIN,
         })?;
-        let alone = resolve(&kbuild, base)?;
+        let alone = made(&kbuild, base)?;
+        let oracle = match oracle {
+            Ok(oracle) => (oracle.ask(base)?.text == alone.config.text()).then_some(oracle),
+            Err(Stop::Skip(_)) => None,
+            Err(failed) => return Err(failed),
+        };
         Ok(Self {
+            oracle,
             version,
             model: Mutex::new(read(&kbuild, None)?),
             base: DotConfig::parse(base),
@@ -125,10 +146,30 @@ impl World {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the tree's own program answers at once.
+    pub fn is_quick(&self) -> bool {
+        self.oracle.is_some()
+    }
+
     /// What the tree's own program makes of a configuration.
-    pub fn olddefconfig(&self, text: &str) -> Result<DotConfig, Stop> {
+    pub fn resolve(&self, text: &str) -> Result<Answer, Stop> {
+        let Some(oracle) = self.oracle else {
+            return self.make(text);
+        };
+        let answer = oracle.ask(text)?;
+        if answer.status != Some(0) {
+            return Err(fail(answer.log));
+        }
+        Ok(Answer {
+            config: DotConfig::parse(answer.text),
+            remarks: warnings(&answer.log).iter().map(remark).collect(),
+        })
+    }
+
+    /// What the real `make olddefconfig` makes of it.
+    fn make(&self, text: &str) -> Result<Answer, Stop> {
         let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(resolve(&kbuild, text)?.config)
+        made(&kbuild, text)
     }
 
     /// What comes of these lines over the base.
@@ -144,6 +185,10 @@ impl World {
             Arc::clone(inputs)
         } else {
             let inputs = self.inputs(&[fragment(lines)?], &[], &self.base, &self.alone)?;
+            // These many lines are the proof that the quick way is as good.
+            let made = self.make(inputs.merged.text())?;
+            assert_eq!(made.config.text(), inputs.resolved.config.text());
+            assert_eq!(made.remarks, inputs.resolved.remarks);
             let inputs = Arc::new(inputs);
             once.insert(name, Arc::clone(&inputs));
             inputs
@@ -180,11 +225,6 @@ impl World {
         self.of_pipeline("guest", &base, &alone)
     }
 
-    /// What comes of a pipeline of the default workspace over this world's configuration.
-    pub fn pipeline(&self, name: &str) -> Result<Asked<'_>, Stop> {
-        self.of_pipeline(name, &self.base, &self.alone)
-    }
-
     fn of_pipeline(&self, name: &str, base: &DotConfig, alone: &Answer) -> Result<Asked<'_>, Stop> {
         let workspace = Workspace::find(tree::repository())?;
         let pipeline = workspace.pipeline(name)?;
@@ -196,13 +236,18 @@ impl World {
 
     /// What comes of these lines where a tool is missing, also of the base.
     pub fn ask_without(&self, tool: &str, lines: &str) -> Result<Asked<'_>, Stop> {
+        self.ask_with(tool, "/nonexistent", lines)
+    }
+
+    /// What comes of these lines where a tool is another, also of the base.
+    pub fn ask_with(&self, tool: &str, other: &str, lines: &str) -> Result<Asked<'_>, Stop> {
         let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |text: &str| -> Result<Answer, Stop> {
             let dot_config = kbuild.tree().join(".config");
             files::write(&dot_config, text.as_bytes())?;
             kbuild
                 .make(["-s", "olddefconfig"])?
-                .arg(format!("{tool}=/nonexistent"))
+                .arg(format!("{tool}={other}"))
                 .log(kbuild.dir().join("without.log"))
                 .run()?;
             Ok(Answer {
@@ -217,7 +262,7 @@ impl World {
             resolved: run(merged.text())?,
             merged,
         };
-        let mut model = read(&kbuild, Some(tool))?;
+        let mut model = read(&kbuild, Some((tool, other)))?;
         drop(kbuild);
         let report = self.report(&inputs, &mut model, "kiln: 1\nallow: []\n")?;
         Ok(Asked {
@@ -235,9 +280,8 @@ impl World {
         alone: &Answer,
     ) -> Result<Inputs, Stop> {
         let merged = merge(base, fragments, assertions, self.version.series)?;
-        let kbuild = self.kbuild.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Inputs {
-            resolved: resolve(&kbuild, merged.text())?,
+            resolved: self.resolve(merged.text())?,
             base: base.clone(),
             alone: alone.clone(),
             merged,
@@ -323,10 +367,10 @@ impl Asked<'_> {
     }
 }
 
-/// The tree as its Kconfig files see it, one tool perhaps missing.
+/// The tree as its Kconfig files see it, one tool perhaps another.
 struct TreeHost<'k> {
     prober: Prober<'k>,
-    missing: Option<String>,
+    other: Option<(&'k str, &'k str)>,
 }
 
 impl Host for TreeHost<'_> {
@@ -341,18 +385,17 @@ impl Host for TreeHost<'_> {
     }
 
     fn env(&self, name: &str) -> Option<String> {
-        if self.missing.as_deref() == Some(name) {
-            return Some("/nonexistent".to_owned());
+        match self.other {
+            Some((tool, other)) if tool == name => Some(other.to_owned()),
+            _ => self.prober.env(name),
         }
-        self.prober.env(name)
     }
 }
 
-fn read(kbuild: &Kbuild, missing: Option<&str>) -> Result<Model, Stop> {
+fn read(kbuild: &Kbuild, other: Option<(&str, &str)>) -> Result<Model, Stop> {
     let cache = kbuild.dir().join("probes.json");
     let prober = Prober::new(kbuild, Some(&cache))?;
-    let missing = missing.map(str::to_owned);
-    let host = TreeHost { prober, missing };
+    let host = TreeHost { prober, other };
     let tree = Tree::parse(&host, "Kconfig")?;
     host.prober.finish()?;
     Ok(Model::new(tree))
@@ -365,7 +408,7 @@ pub fn fragment(lines: &str) -> Result<Fragment, Stop> {
     Ok(Fragment::parse("asked.config", lines)?)
 }
 
-fn resolve(kbuild: &Kbuild, text: &str) -> Result<Answer, Stop> {
+fn made(kbuild: &Kbuild, text: &str) -> Result<Answer, Stop> {
     let resolved = kbuild.olddefconfig(text)?;
     Ok(Answer {
         config: DotConfig::parse(resolved.text),
