@@ -21,7 +21,8 @@
 //! The folders are rooms, in levels; a room imports only from levels above it in this list:
 //!
 //! ```text
-//! 0  facts     kernel digest failure progress dotconfig proof/     pure: no file, process, clock
+//! 0  facts     kernel digest cpus failure progress dotconfig proof/
+//!                                                                  pure: no file, process, clock
 //! 1  tools     files clock interrupt command sandbox store qemu    touch the world, know no kernels
 //! 2  node      boot/                                             what runs on a node: slots, the
 //!                                                                  boot gate
@@ -44,6 +45,7 @@ pub mod boot;
 pub mod cli;
 pub mod clock;
 pub mod command;
+pub mod cpus;
 pub mod digest;
 pub mod failure;
 pub mod files;

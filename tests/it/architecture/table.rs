@@ -14,6 +14,7 @@ pub(super) struct Room {
 pub(super) const FACTS: &[&str] = &[
     "kernel",
     "digest",
+    "cpus",
     "failure",
     "progress",
     "dotconfig",
@@ -36,6 +37,7 @@ pub(super) const ROOMS: &[Room] = &[
     pure("progress", 0, &[]),
     pure("kernel", 0, &["failure"]),
     pure("digest", 0, &["kernel", "failure"]),
+    pure("cpus", 0, &["kernel"]),
     pure("dotconfig", 0, &["kernel", "digest", "failure"]),
     pure("proof", 0, &["kernel", "digest", "failure", "dotconfig"]),
     room("clock", 1, &[]),
