@@ -16,6 +16,7 @@ use super::error::BootError;
 use super::grub;
 use super::ioctl;
 use super::place::Place;
+use super::plan::{self, Plan};
 use super::rehearsal::Counting;
 use super::stage::Medium;
 use crate::digest::Sha256;
@@ -27,14 +28,12 @@ const STATE_LIMIT: u64 = 64 << 10;
 /// What a slot is filled with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
-    /// The kernel, and its digest.
-    pub kernel: (Utf8PathBuf, Sha256),
-    /// The initrd, and its digest.
-    pub initrd: (Utf8PathBuf, Sha256),
-    /// Its command line.
-    pub words: String,
-    /// What `uname -r` prints under it.
-    pub release: String,
+    /// The kernel's file.
+    pub kernel: Utf8PathBuf,
+    /// The initrd's file.
+    pub initrd: Utf8PathBuf,
+    /// What they are, and what they are started with.
+    pub plan: Plan,
 }
 
 impl Load {
@@ -52,31 +51,30 @@ impl Load {
         if let Some(found) = grub::not_for_grub(words) {
             return Err(BootError::Words { found });
         }
-        let taken = |path: &Utf8Path| -> Result<_, BootError> {
-            let (digest, _bytes) = files::hash(path)?;
-            Ok((path.to_owned(), digest))
-        };
+        let digests = (files::hash(kernel)?.0, files::hash(initrd)?.0);
         Ok(Self {
-            kernel: taken(kernel)?,
-            initrd: taken(initrd)?,
-            words: words.to_owned(),
-            release: release.to_owned(),
+            kernel: kernel.to_owned(),
+            initrd: initrd.to_owned(),
+            plan: Plan::new(release, words, digests.0, digests.1),
         })
     }
 
     /// The files of the slot: name, source where there is one, digest.
-    fn files(&self, slot: Slot) -> [(&'static str, Content<'_>, Sha256); 4] {
-        let entry = grub::entry(slot, &self.words);
-        let about = format!("{}\n", self.release);
+    fn files(&self, slot: Slot) -> [(&'static str, Content<'_>, Sha256); 5] {
+        let plan = &self.plan;
+        let entry = grub::entry(slot, &plan.words);
+        let about = format!("{}\n", plan.release);
         let text = |text: String| {
             let digest = Sha256::of(text.as_bytes());
             (Content::Text(text), digest)
         };
         let ((entry, entry_digest), (about, about_digest)) = (text(entry), text(about));
+        let (all, all_digest) = text(plan.text());
         [
-            ("vmlinuz", Content::File(&self.kernel.0), self.kernel.1),
-            ("initrd.img", Content::File(&self.initrd.0), self.initrd.1),
+            ("vmlinuz", Content::File(&self.kernel), plan.kernel),
+            ("initrd.img", Content::File(&self.initrd), plan.initrd),
             ("release", about, about_digest),
+            (plan::FILE, all, all_digest),
             ("entry.cfg", entry, entry_digest),
         ]
     }
@@ -395,7 +393,7 @@ mod tests {
         let mut gate = Gate::lock(&node.place, "test").unwrap();
         gate.fill(Slot::B, &node.load).unwrap();
         gate.verify(Slot::B, &node.load).unwrap();
-        for name in ["vmlinuz", "initrd.img", "entry.cfg", "release"] {
+        for name in ["vmlinuz", "initrd.img", "entry.cfg", "release", plan::FILE] {
             let path = node.place.slot(Slot::B).join(name);
             let file = File::options().write(true).open(&path).unwrap();
             file.write_all_at(b"X", 1).unwrap();
@@ -413,7 +411,7 @@ mod tests {
     fn a_kernel_that_changes_meanwhile_is_refused() {
         let node = node();
         let mut gate = Gate::lock(&node.place, "test").unwrap();
-        files::write(&node.load.kernel.0, b"another").unwrap();
+        files::write(&node.load.kernel, b"another").unwrap();
         let error = gate.fill(Slot::B, &node.load).unwrap_err();
         assert!(matches!(error, BootError::File(_)), "{error}");
         assert!(!node.place.slot(Slot::B).join("vmlinuz").exists());

@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use super::block::{Slot, Unsure};
 use super::preflight::Finding;
 use super::state::{NotTold, Refused};
+use crate::command::CommandError;
 use crate::digest::Sha256;
 use crate::failure::{Diagnose, Exit};
 use crate::files::FileError;
@@ -86,7 +87,26 @@ pub enum BootError {
         /// The character.
         found: char,
     },
-    /// A pinned good slot, an empty slot, and the like.
+    /// A package could not be installed.
+    #[error("`{package}` could not be installed")]
+    Install {
+        /// The package.
+        package: String,
+        /// What dpkg said.
+        #[source]
+        source: Box<CommandError>,
+    },
+    /// The package did not leave what its manifest says.
+    #[error("`{path}` has sha256 {found}, and the manifest's configuration {expected}")]
+    OtherConfig {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What the manifest says.
+        expected: Sha256,
+        /// What was installed.
+        found: Sha256,
+    },
+    /// An empty slot, and the like.
     #[error("slot {slot} holds no whole kernel")]
     EmptySlot {
         /// The slot.
@@ -117,6 +137,7 @@ impl Diagnose for BootError {
         match self {
             Self::File(error) => error.exit(),
             Self::Io { .. } | Self::NotWritten { .. } => Exit::Unexpected,
+            Self::Install { source, .. } => source.exit(),
             Self::NotSetUp { .. } | Self::SetUp { .. } | Self::Words { .. } => Exit::Usage,
             Self::Unsure { .. }
             | Self::Moved { .. }
@@ -124,6 +145,7 @@ impl Diagnose for BootError {
             | Self::NotTold(_)
             | Self::Damaged { .. }
             | Self::Preflight(_)
+            | Self::OtherConfig { .. }
             | Self::EmptySlot { .. } => Exit::NodeRefused,
         }
     }
@@ -142,6 +164,8 @@ impl Diagnose for BootError {
             Self::Damaged { .. } => "slot-damaged",
             Self::Preflight(_) => "preflight",
             Self::Words { .. } => "words",
+            Self::Install { .. } => "not-installed",
+            Self::OtherConfig { .. } => "other-config",
             Self::EmptySlot { .. } => "slot-empty",
         }
     }
@@ -161,6 +185,10 @@ impl Diagnose for BootError {
             Self::Refused(refused) => return refused.hints(),
             Self::Damaged { .. } => "the disk or its memory gives back other bytes; test both",
             Self::Words { .. } => "write the words without quotes, `$`, `;` and the like",
+            Self::Install { source, .. } => return source.hints(),
+            Self::OtherConfig { .. } => {
+                "see which package owns the file: `dpkg -S`; then install the one of the manifest anew"
+            }
             Self::EmptySlot { .. } => "stage a kernel with `kiln stage RELEASE`",
             Self::Io { .. } | Self::NotWritten { .. } | Self::NotTold(_) => return Vec::new(),
         };

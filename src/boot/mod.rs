@@ -7,8 +7,12 @@ pub mod disk;
 pub mod error;
 pub mod gate;
 pub mod grub;
+pub mod hangs;
+pub mod install;
 mod ioctl;
+pub mod lint;
 pub mod place;
+pub mod plan;
 pub mod preflight;
 mod record;
 pub mod rehearsal;
@@ -17,4 +21,5 @@ pub mod stage;
 pub mod state;
 #[cfg(test)]
 mod state_tests;
+pub mod trial;
 pub mod units;

@@ -1,4 +1,4 @@
-//! Whether a node can count attempts, and whether a kernel would panic instead of hanging.
+//! Whether a node can count attempts.
 //!
 //! What is looked at becomes [`Facts`]; the judgement is a function of them.
 
@@ -10,7 +10,6 @@ use camino::Utf8Path;
 use super::error::BootError;
 use super::grub;
 use super::place::Place;
-use crate::dotconfig::{DotConfig, Value};
 use crate::files;
 
 /// Largest text of `/proc` and `/boot/grub` that is read, in bytes.
@@ -33,7 +32,11 @@ impl fmt::Display for Finding {
     }
 }
 
-fn finding(code: &'static str, what: impl Into<String>, next: impl Into<String>) -> Finding {
+pub(super) fn finding(
+    code: &'static str,
+    what: impl Into<String>,
+    next: impl Into<String>,
+) -> Finding {
     Finding {
         code,
         what: what.into(),
@@ -58,6 +61,8 @@ pub struct Facts {
     pub grub_cfg: Option<String>,
     /// Whether a kernel is loaded for kexec, which would start without GRUB.
     pub kexec_loaded: bool,
+    /// Whether a hibernated system waits to be resumed.
+    pub hibernated: bool,
     /// Bytes free.
     pub free: u64,
 }
@@ -114,6 +119,14 @@ pub fn judge(facts: &Facts, asked: Asked) -> Vec<Finding> {
             "kexec-loaded",
             "a kernel is loaded for kexec: the next reboot would start it without GRUB, uncounted",
             "unload it with `kexec --unload`, and mask what loads it",
+        ));
+    }
+    if facts.hibernated {
+        found.push(finding(
+            "hibernated",
+            "a hibernated system waits to be resumed: its memory holds this file system as it was, \
+             and would write that over what is counted",
+            "resume it and shut it down, or discard the image with `mkswap`",
         ));
     }
     if let Asked::Stage(needed) = asked {
@@ -237,6 +250,7 @@ pub fn look(place: &Place) -> Result<Facts, BootError> {
     let mount = mount_of(&mounts, "/boot/grub/gate");
     let mut facts = Facts {
         kexec_loaded: first_line(&place.at("sys/kernel/kexec_loaded")) == "1",
+        hibernated: is_hibernated(place),
         device: Device::Unknown,
         free: files::free_bytes(&place.at("boot/grub"))
             .or_else(|_| files::free_bytes(&place.at("boot")))?,
@@ -255,6 +269,22 @@ pub fn look(place: &Place) -> Result<Facts, BootError> {
         facts.options = mount.options;
     }
     Ok(facts)
+}
+
+/// Whether the device that the kernel would resume from has the signature of an image in its swap
+/// header (`SWSUSP_SIG`, `kernel/power/swap.c`).
+fn is_hibernated(place: &Place) -> bool {
+    const PAGE: u64 = 4096;
+    let device = first_line(&place.at("sys/power/resume"));
+    if device.is_empty() || device == "0:0" {
+        return false;
+    }
+    let pages = first_line(&place.at("sys/power/resume_offset"));
+    let start = pages.parse::<u64>().unwrap_or(0).saturating_mul(PAGE);
+    let mut signature = [0; 10];
+    std::fs::File::open(place.at(&format!("dev/block/{device}")))
+        .and_then(|file| file.read_exact_at(&mut signature, start.saturating_add(PAGE - 10)))
+        .is_ok_and(|()| signature == *b"S1SUSPEND\0")
 }
 
 fn first_line(path: &Utf8Path) -> String {
@@ -318,55 +348,6 @@ fn mount_of(mountinfo: &str, path: &str) -> Option<Mount> {
         .max_by_key(|mount| mount.at.len())
 }
 
-/// What GRUB's text adds to the command line of a trial. A kernel that cannot do these would hang
-/// where it should die, and a hang is no attempt that ends.
-pub const TRIAL_WORDS: [(&str, &str); 5] = [
-    ("panic=10", "PANIC_TIMEOUT"),
-    ("oops=panic", "PANIC_ON_OOPS"),
-    ("softlockup_panic=1", "SOFTLOCKUP_DETECTOR"),
-    ("nmi_watchdog=panic", "HARDLOCKUP_DETECTOR"),
-    ("hung_task_panic=1", "DETECT_HUNG_TASK"),
-];
-
-/// What speaks against a kernel: its configuration, and the words of its slot.
-pub fn lint(config: &DotConfig, words: &str) -> Vec<Finding> {
-    let mut found = Vec::new();
-    // The words of the slot come before those of GRUB's text, and the last one counts; but a word
-    // that says the opposite tells of a person who wants something else.
-    for word in words.split_ascii_whitespace() {
-        if let Some(("panic", time)) = word.split_once('=')
-            && matches!(time, "0" | "-0")
-        {
-            found.push(finding(
-                "words-hang",
-                format!("`{word}` makes a kernel that panics stand still for ever"),
-                "leave it out",
-            ));
-        }
-        if word.starts_with("gate.") {
-            found.push(finding(
-                "words-gate",
-                format!("`{word}` is a word that GRUB adds itself"),
-                "leave it out",
-            ));
-        }
-    }
-    // The two that are no option of a command line alone: without the detector the word does nothing.
-    for (word, symbol) in &TRIAL_WORDS[2..] {
-        if config.value(symbol) != Some(&Value::Yes) {
-            found.push(finding(
-                "kernel-hangs",
-                format!(
-                    "the kernel has no CONFIG_{symbol}=y, so `{word}` does nothing: it would hang \
-                     where it should panic"
-                ),
-                format!("build it with `CONFIG_{symbol}=y`"),
-            ));
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,6 +367,7 @@ mod tests {
                 grub::printed(grub::LAST)
             )),
             kexec_loaded: false,
+            hibernated: false,
             free: 1 << 30,
         }
     }
@@ -404,7 +386,7 @@ mod tests {
     #[test]
     fn each_hazard_is_refused_with_its_reason() {
         type Change = fn(&mut Facts);
-        let cases: [(&str, Change); 14] = [
+        let cases: [(&str, Change); 15] = [
             ("data-journal", |f| {
                 f.options.push("data=journal".to_owned());
             }),
@@ -419,6 +401,7 @@ mod tests {
             ("on-raid", |f| f.device = Device::Raid),
             ("device-unknown", |f| f.device = Device::Unknown),
             ("kexec-loaded", |f| f.kexec_loaded = true),
+            ("hibernated", |f| f.hibernated = true),
             ("grub-cfg", |f| f.grub_cfg = None),
             ("no-room", |f| f.free = 9),
         ];
@@ -448,21 +431,30 @@ mod tests {
         assert_eq!(mount_of("", "/boot"), None);
     }
 
-    const FIT: &str = "CONFIG_SOFTLOCKUP_DETECTOR=y\nCONFIG_HARDLOCKUP_DETECTOR=y\n\
-                       CONFIG_DETECT_HUNG_TASK=y\n";
-
+    /// Fault 46: the image of a hibernated system, at the start of its device or in a swap file.
     #[test]
-    fn a_kernel_that_would_hang_is_found() {
-        let codes = |config: &str, words: &str| -> Vec<&'static str> {
-            let config = DotConfig::parse(config.to_owned());
-            lint(&config, words).iter().map(|one| one.code).collect()
-        };
-        assert_eq!(codes(FIT, "root=/dev/vda1 panic=5"), [""; 0]);
-        assert_eq!(codes(FIT, "panic=0"), ["words-hang"]);
-        assert_eq!(codes(FIT, "gate.role=good"), ["words-gate"]);
-        for line in FIT.lines() {
-            let without = FIT.replace(line, "");
-            assert_eq!(codes(&without, ""), ["kernel-hangs"], "{line}");
-        }
+    fn a_hibernated_system_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = camino::Utf8PathBuf::from(dir.path().to_str().unwrap());
+        let place = Place::new(&root);
+        let write = |path: &str, bytes: &[u8]| files::write(&root.join(path), bytes).unwrap();
+        assert!(!is_hibernated(&place));
+        let mut swap = vec![0; 3 * 4096];
+        swap[4086..4096].copy_from_slice(b"S1SUSPEND\0");
+        write("dev/block/8:3", &swap);
+        write("sys/power/resume", b"0:0\n");
+        assert!(!is_hibernated(&place));
+        write("sys/power/resume", b"8:3\n");
+        assert!(is_hibernated(&place));
+        write("sys/power/resume_offset", b"2\n");
+        assert!(!is_hibernated(&place));
+        swap[4086..].rotate_right(8192);
+        swap[4086 + 8192..4096 + 8192].copy_from_slice(b"S1SUSPEND\0");
+        write("dev/block/8:3", &swap);
+        assert!(is_hibernated(&place));
+        write("sys/power/resume_offset", b"0\n");
+        swap[4086..4096].copy_from_slice(b"SWAPSPACE2");
+        write("dev/block/8:3", &swap);
+        assert!(!is_hibernated(&place));
     }
 }

@@ -1,4 +1,4 @@
-//! Setting a node up, and putting a kernel on trial, on a node's own files.
+//! Setting a node up, repairing it and looking at it, on the node's own files.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -6,36 +6,24 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 
 use super::block::{Block, Slot, Unsure};
-use super::disk::{self, Gate, Load, check_moorings};
+use super::disk::{self, Gate, check_moorings};
 use super::error::BootError;
 use super::gate::{boot_id, new_generation, told};
 use super::grub;
+use super::hangs::{self, Hang};
 use super::place::Place;
-use super::preflight::{self, Asked, Finding, TRIAL_WORDS};
+use super::preflight::{self, Asked, Finding};
 use super::rehearsal::Counting;
-use super::stage::{self, Medium as _};
+use super::stage::Medium as _;
 use super::state::{self, NotTold, Told, foretell};
+use super::trial::{self, Staged};
 use super::units;
 use crate::command::{Cmd, Tool};
-use crate::dotconfig::DotConfig;
 use crate::failure::in_one_line;
 use crate::files;
 
 /// Largest text that is read, in bytes.
 const LIMIT: u64 = 4 << 20;
-
-/// A node that was set up, or a kernel that was staged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Staged {
-    /// The slot that was filled.
-    pub slot: String,
-    /// What `uname -r` prints under its kernel.
-    pub release: String,
-    /// Its command line, without what GRUB adds.
-    pub words: String,
-    /// The generation of the trial, or of the node's first state.
-    pub generation: String,
-}
 
 /// Everything that speaks against setting this node up; none where it is fit.
 ///
@@ -59,7 +47,7 @@ pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
     if !found.is_empty() {
         return Err(BootError::Preflight(found));
     }
-    let load = load(place, release, None)?;
+    let load = trial::load(place, release, None, None)?;
     let mut gate = Gate::lock(place, "boot init")?;
     gate.fill(Slot::A, &load)?;
     gate.checkpoint()?;
@@ -78,12 +66,7 @@ pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
         enable(&place.at(link), target)?;
     }
     gate.checkpoint()?;
-    Ok(Staged {
-        slot: Slot::A.to_string(),
-        release: load.release,
-        words: load.words,
-        generation: generation.to_string(),
-    })
+    Ok(Staged::of(Slot::A, load.plan, generation))
 }
 
 /// Takes away all that [`init`] made; the node starts as it did before. Boot records and settings
@@ -144,41 +127,6 @@ pub fn rehearse(place: &Place) -> Result<(), BootError> {
     gate.write(&block)
 }
 
-/// Puts the kernel of `release`, as its package left it in `/boot`, on trial. `by_image`: whoever made
-/// this node's image has seen that GRUB counts.
-///
-/// # Errors
-/// Where node, kernel or state are unfit for it; nothing is armed then.
-pub fn stage(
-    place: &Place,
-    release: &str,
-    words: Option<&str>,
-    by_image: bool,
-) -> Result<Staged, BootError> {
-    let mut gate = Gate::hold(place, "stage")?;
-    let load = load(place, Some(release), words)?;
-    let needed = size(&load.kernel.0)? + size(&load.initrd.0)? + (1 << 20);
-    let mut found = preflight::judge(&preflight::look(place)?, Asked::Stage(needed));
-    let config = place.at(&format!("boot/config-{release}"));
-    found.extend(preflight::lint(
-        &DotConfig::parse(files::read_text(&config, LIMIT)?),
-        &load.words,
-    ));
-    found.extend(grub_reads(&place.grub_cfg()));
-    found.extend(disk::counting(place)?.finding(by_image));
-    if !found.is_empty() {
-        return Err(BootError::Preflight(found));
-    }
-    let told = told_if_any(place)?;
-    let armed = stage::stage(&mut gate, told.as_ref(), &load, new_generation()?)?;
-    Ok(Staged {
-        slot: armed.other().to_string(),
-        release: load.release,
-        words: load.words,
-        generation: armed.generation.to_string(),
-    })
-}
-
 /// Takes back an armed trial; whether there was one.
 ///
 /// # Errors
@@ -221,7 +169,7 @@ pub fn repair(place: &Place) -> Result<bool, BootError> {
 }
 
 /// What GRUB's own checker says against `grub.cfg`, where the node has that checker.
-fn grub_reads(path: &Utf8Path) -> Option<Finding> {
+pub(super) fn grub_reads(path: &Utf8Path) -> Option<Finding> {
     let checker = Tool::find("grub-script-check").ok()?;
     let error = Cmd::new(&checker).arg(path.as_str()).run().err()?;
     Some(Finding {
@@ -247,52 +195,13 @@ fn drift(place: &Place, good: Slot) -> Option<(String, String)> {
     })
 }
 
-fn size(path: &Utf8PathBuf) -> Result<u64, BootError> {
-    let data = std::fs::metadata(path).map_err(BootError::io("look at", path))?;
-    Ok(data.len())
-}
-
 /// What the running kernel was told; `None` where it was not started by the gate's entries.
-fn told_if_any(place: &Place) -> Result<Option<Told>, BootError> {
+pub(super) fn told_if_any(place: &Place) -> Result<Option<Told>, BootError> {
     match told(place) {
         Ok(told) => Ok(Some(told)),
         Err(BootError::NotTold(NotTold::Absent)) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn load(place: &Place, release: Option<&str>, words: Option<&str>) -> Result<Load, BootError> {
-    let release = match release {
-        Some(release) => release.to_owned(),
-        None => files::read_text(&place.at("proc/sys/kernel/osrelease"), LIMIT)?
-            .trim()
-            .to_owned(),
-    };
-    let words = match words {
-        Some(words) => words.to_owned(),
-        None => own_words(&files::read_text(&place.command_line(), LIMIT)?),
-    };
-    Load::of(
-        &place.at(&format!("boot/vmlinuz-{release}")),
-        &place.at(&format!("boot/initrd.img-{release}")),
-        &words,
-        &release,
-    )
-}
-
-/// A command line without what a boot loader adds.
-fn own_words(command_line: &str) -> String {
-    let added = |word: &str| {
-        ["BOOT_IMAGE=", "initrd=", "gate."]
-            .iter()
-            .any(|start| word.starts_with(start))
-            || TRIAL_WORDS.iter().any(|(known, _)| *known == word)
-    };
-    let words: Vec<&str> = command_line
-        .split_ascii_whitespace()
-        .filter(|word| !added(word))
-        .collect();
-    words.join(" ")
 }
 
 /// How a node stands.
@@ -318,6 +227,8 @@ pub struct Status {
     pub counting: String,
     /// What is not as it must be, each with what to do.
     pub alarms: Vec<(String, String)>,
+    /// How a kernel may hang here, and what ends each.
+    pub hangs: Vec<Hang>,
     /// Where the state block is.
     pub state: String,
 }
@@ -377,6 +288,7 @@ pub fn status(place: &Place) -> Result<Status, BootError> {
             .as_str()
             .to_owned(),
         alarms,
+        hangs: hangs::of(place),
         state: place.shown(&path),
     })
 }
@@ -418,16 +330,4 @@ fn alarms(
         ));
     }
     alarms
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_line_is_kept_without_what_loaders_add() {
-        let line = "BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet gate.slot=b gate.left=1 \
-                    oops=panic panic=10 initrd=x panic=5\n";
-        assert_eq!(own_words(line), "root=/dev/vda1 ro quiet panic=5");
-    }
 }

@@ -9,7 +9,8 @@ use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::boot::place::Place;
 use crate::boot::preflight::Finding;
-use crate::boot::setup::{self, Staged, Status};
+use crate::boot::setup::{self, Status};
+use crate::boot::trial::Staged;
 use crate::failure::{Exit, Failure};
 use crate::ui::{Answer, Style, Tone};
 
@@ -266,6 +267,11 @@ impl Answer for StatusAnswer {
         ));
         let (slot, role, why) = &status.next;
         lines.push(format!("next boot: slot {slot} as {role} ({why})"));
+        for hang in &status.hangs {
+            if let Some(lacks) = hang.lacks {
+                lines.push(format!("not ended: {}; it lacks {lacks}", hang.what));
+            }
+        }
         for (what, next) in &status.alarms {
             let word = style.paint(Tone::Bad, "alarm:");
             lines.push(format!("{word} {what}\n    hint: {next}"));

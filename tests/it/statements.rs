@@ -42,6 +42,11 @@ fn in_days(days: i32) -> Date {
 
 /// Writes a roles file: role, name, seed of the key, and what else stands in the row.
 fn roles(env: &Env, rows: &[(&str, &str, u8, &str)]) -> Result<(), Stop> {
+    env.write("keys/roles.yaml", roles_text(rows)).map(drop)
+}
+
+/// The text of a roles file.
+pub fn roles_text(rows: &[(&str, &str, u8, &str)]) -> String {
     let mut text = "kiln: 1\nkeys:\n".to_owned();
     for (role, name, seed, rest) in rows {
         let from = if rest.contains("from: ") {
@@ -55,11 +60,11 @@ fn roles(env: &Env, rows: &[(&str, &str, u8, &str)]) -> Result<(), Stop> {
             "  - {{role: {role}, name: {name}, key: {public}{from}{rest}}}"
         );
     }
-    env.write("keys/roles.yaml", text).map(drop)
+    text
 }
 
 /// Signs a payload by keys.
-fn signed(kind: &str, payload: &[u8], seeds: &[u8]) -> Result<Vec<u8>, Stop> {
+pub fn signed(kind: &str, payload: &[u8], seeds: &[u8]) -> Result<Vec<u8>, Stop> {
     let mut envelope = Envelope::unsigned(kind, payload);
     let message = envelope.to_sign()?;
     for seed in seeds {
@@ -73,10 +78,10 @@ fn signed(kind: &str, payload: &[u8], seeds: &[u8]) -> Result<Vec<u8>, Stop> {
 const DEB: &[u8] = b"a package";
 
 /// The bytes of its bill of materials.
-const SBOM: &[u8] = b"{}";
+pub const SBOM: &[u8] = b"{}";
 
 /// A manifest of a made-up build with one package.
-fn manifest() -> Result<Manifest, Stop> {
+pub fn manifest() -> Result<Manifest, Stop> {
     let digest = Sha256::of(b"x");
     let blob = Blob {
         sha256: digest,

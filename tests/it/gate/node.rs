@@ -195,6 +195,14 @@ impl Node {
         started.as_text()
     }
 
+    /// Id of the manifest in `out`.
+    pub(super) fn manifest_id(&self) -> Result<String, Stop> {
+        let path = self.path("out/manifest.json");
+        let envelope = Envelope::parse("manifest", &std::fs::read_to_string(path)?)?;
+        let payload = envelope.payload_of("manifest", "manifest")?;
+        Ok(Sha256::of(&payload).to_string())
+    }
+
     /// The one record of this outcome.
     pub(super) fn record(&self, outcome: &str) -> Result<BootRecord, Stop> {
         let outbox = self.path("var/lib/kiln/boot/outbox");
