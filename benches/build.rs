@@ -166,6 +166,7 @@ fn with_kiln(source: &Utf8Path, dir: &Utf8Path, release: &Release, jobs: NonZero
         root: None,
         epoch: Timestamp::UNIX_EPOCH,
         jobs,
+        other_time: None,
     })
     .unwrap();
     let tiny = kbuild.target("tinyconfig").unwrap();

@@ -69,6 +69,7 @@ fn main() {
         root: None,
         epoch: jiff::Timestamp::from_second(1_780_300_000).unwrap(),
         jobs: NonZeroU32::MIN,
+        other_time: None,
     })
     .unwrap();
     let cache = dir.join("probes.json");

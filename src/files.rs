@@ -366,12 +366,16 @@ impl Staged {
 
     /// A new file in `directory`, which must be on the file system of the final name.
     pub fn within(directory: &Utf8Path) -> Result<Self, FileError> {
-        tempfile::Builder::new()
+        let staged = tempfile::Builder::new()
             .prefix(".kiln-")
-            .permissions(std::fs::Permissions::from_mode(0o644))
             .tempfile_in(directory)
-            .map(Self)
-            .map_err(FileError::io("create a file in", directory))
+            .map_err(FileError::io("create a file in", directory))?;
+        // Said once it is there, since a strict umask would take it away: a sandboxed program, which
+        // is another user, could not read it.
+        let mode = std::fs::Permissions::from_mode(0o644);
+        let set = staged.as_file().set_permissions(mode);
+        set.map_err(FileError::io("change the mode of a file in", directory))?;
+        Ok(Self(staged))
     }
 
     /// The open file, for reading and writing.

@@ -30,6 +30,8 @@ pub enum Isolation {
         bwrap: Tool,
         /// Drops privileges inside the sandbox; present when this process is root.
         setpriv: Option<Tool>,
+        /// The user that programs run as, where it is not the usual one.
+        user: Option<u32>,
     },
     /// No sandbox can be had.
     None {
@@ -37,6 +39,8 @@ pub enum Isolation {
         reason: String,
         /// Drops privileges; present when this process is root.
         setpriv: Option<Tool>,
+        /// The user that programs run as, where it is not the usual one.
+        user: Option<u32>,
     },
 }
 
@@ -57,12 +61,14 @@ impl Isolation {
                 return Ok(Self::None {
                     reason: error.to_string(),
                     setpriv,
+                    user: None,
                 });
             }
         };
         let isolation = Self::Bubblewrap {
             bwrap,
             setpriv: setpriv.clone(),
+            user: None,
         };
         let tried = Cmd::new(&Tool::find("true")?)
             .sandbox(&Sandbox::new(&isolation))
@@ -74,7 +80,26 @@ impl Isolation {
             Err(error) => Ok(Self::None {
                 reason: error.to_string(),
                 setpriv,
+                user: None,
             }),
+        }
+    }
+
+    /// The same with another user inside; nothing where that cannot be had: without a sandbox, only
+    /// root can start a program as another.
+    #[must_use]
+    pub fn as_user(&self, other: u32) -> Option<Self> {
+        let mut isolation = self.clone();
+        match &mut isolation {
+            Self::None { setpriv: None, .. } => return None,
+            Self::Bubblewrap { user, .. } | Self::None { user, .. } => *user = Some(other),
+        }
+        Some(isolation)
+    }
+
+    fn user(&self) -> Option<u32> {
+        match self {
+            Self::Bubblewrap { user, .. } | Self::None { user, .. } => *user,
         }
     }
 
@@ -100,13 +125,12 @@ impl Isolation {
     /// Gives a directory to the user that sandboxed programs run as. Not recursive.
     pub fn own(&self, path: &Utf8Path) -> Result<(), FileError> {
         if self.setpriv().is_some() {
-            std::os::unix::fs::chown(path, Some(BUILD_USER), Some(BUILD_USER)).map_err(
-                |source| FileError::Io {
-                    action: "change the owner of",
-                    path: path.to_owned(),
-                    source,
-                },
-            )?;
+            let user = Some(self.user().unwrap_or(BUILD_USER));
+            std::os::unix::fs::chown(path, user, user).map_err(|source| FileError::Io {
+                action: "change the owner of",
+                path: path.to_owned(),
+                source,
+            })?;
         }
         Ok(())
     }
@@ -210,7 +234,7 @@ impl Sandbox {
             words.extend(self.bubblewrap_args(cwd).into_iter().map(Into::into));
         }
         if let Some(setpriv) = self.isolation.setpriv() {
-            let user = BUILD_USER.to_string();
+            let user = self.isolation.user().unwrap_or(BUILD_USER).to_string();
             words.push(setpriv.path().as_str().into());
             words.extend(
                 [
@@ -266,6 +290,10 @@ impl Sandbox {
             add(&["--cap-add", "CAP_SETPCAP"]);
         } else {
             add(&["--unshare-user"]);
+            if let Some(user) = self.isolation.user() {
+                let user = user.to_string();
+                add(&["--uid", &user, "--gid", &user]);
+            }
         }
         let root = self.root.as_deref().unwrap_or(Utf8Path::new("/"));
         add(&["--ro-bind", root.join("usr").as_str(), "/usr"]);

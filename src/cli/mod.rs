@@ -22,6 +22,7 @@ mod init;
 mod keys;
 mod man;
 mod quickstart;
+mod reproduce;
 mod resolve;
 mod run;
 mod runs;

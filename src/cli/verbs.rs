@@ -125,6 +125,7 @@ pub static VERBS: &[&Verb] = &[
     &super::build::VERB,
     &super::classify::VERB,
     &super::verify::VERB,
+    &super::reproduce::VERB,
     &super::boot::INIT,
     &super::boot::REHEARSE,
     &super::boot::STATUS,

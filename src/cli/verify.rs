@@ -17,7 +17,7 @@ use crate::pipeline::holders::shown_id;
 use crate::pipeline::verify::{self, Question, Verified};
 use crate::proof::lock::Source;
 use crate::proof::roles::Roles;
-use crate::spec::roles;
+use crate::spec;
 use crate::ui::{Answer, Style, Tone};
 
 /// Largest roles file that is read, in bytes.
@@ -66,17 +66,7 @@ struct Arguments {
 }
 
 fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
-    let start = context.start();
-    let roles = match &arguments.roles {
-        None => context
-            .workspace()
-            .map_err(|failure| failure.hint("or name a roles file: `--roles FILE`"))?
-            .roles()?,
-        Some(file) => {
-            let text = files::read_text(&start.join(file), LIMIT)?;
-            roles::parse(file.as_str(), &text)?
-        }
-    };
+    let roles = roles(context, arguments.roles.as_deref())?;
     let manifest = place(context, &arguments.manifest);
     let packages = arguments.dir.as_ref().map(|dir| place(context, dir));
     let evidence = arguments.evidence.iter();
@@ -96,8 +86,20 @@ fn run(context: &Context, arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// Who may sign what, by a file or by the workspace.
+pub(super) fn roles(context: &Context, file: Option<&Utf8Path>) -> Result<Roles, Failure> {
+    let Some(file) = file else {
+        let workspace = context
+            .workspace()
+            .map_err(|failure| failure.hint("or name a roles file: `--roles FILE`"))?;
+        return Ok(workspace.roles()?);
+    };
+    let text = files::read_text(&context.start().join(file), LIMIT)?;
+    Ok(spec::roles::parse(file.as_str(), &text)?)
+}
+
 /// A path as it was given where that leads to it, so that messages show what was typed.
-fn place(context: &Context, path: &Utf8Path) -> Utf8PathBuf {
+pub(super) fn place(context: &Context, path: &Utf8Path) -> Utf8PathBuf {
     if context.start_is_given() {
         context.start().join(path)
     } else {

@@ -77,6 +77,7 @@ impl Work {
             jobs,
             locks: self.workspace.pipelines(),
             workspace: &self.workspace,
+            rebuilding: None,
             progress,
         };
         session.empty_trash();

@@ -5,12 +5,14 @@
 //! pipe can fill and no child can hang us. When we stop early the group gets TERM, then KILL; when
 //! we are killed, the kernel kills the child (and a sandbox takes all its processes with it).
 
+mod again;
 mod cmd;
 mod error;
 mod process;
 mod proxy;
 mod tool;
 
+pub use again::again;
 pub use cmd::{Cmd, quoted};
 pub use error::CommandError;
 pub use proxy::proxies;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::command::{Cmd, CommandError, Tool};
+use crate::failure::{Diagnose, Exit};
 use crate::files::FileError;
 use crate::interrupt::{self, Interrupted};
 use crate::sandbox::{Isolation, Sandbox};
@@ -67,6 +68,23 @@ pub enum DebError {
     Interrupted(#[from] Interrupted),
 }
 
+impl Diagnose for DebError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::File(source) => source.exit(),
+            Self::Interrupted(source) => source.exit(),
+            Self::Command { .. } | Self::Archive { .. } | Self::Content { .. } => Exit::Build,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Interrupted(source) => source.code(),
+            _ => "package-unreadable",
+        }
+    }
+}
+
 /// A package file and how to look into it.
 #[derive(Debug, Clone)]
 pub(crate) struct Deb<'a> {
@@ -116,9 +134,18 @@ impl<'a> Deb<'a> {
 
     /// The archive of its files, uncompressed, in an unnamed file.
     pub(crate) fn files(&self) -> Result<File, DebError> {
+        self.tar("--fsys-tarfile")
+    }
+
+    /// The archive of its control files, likewise.
+    pub(crate) fn control(&self) -> Result<File, DebError> {
+        self.tar("--ctrl-tarfile")
+    }
+
+    fn tar(&self, verb: &str) -> Result<File, DebError> {
         let io = |source| self.archive(source);
         let mut archive = tempfile::tempfile().map_err(io)?;
-        self.command("--fsys-tarfile")?
+        self.command(verb)?
             .stdout_file(archive.try_clone().map_err(io)?)
             .run()
             .map_err(|source| self.failed(source))?;
@@ -126,7 +153,7 @@ impl<'a> Deb<'a> {
         Ok(archive)
     }
 
-    fn archive(&self, source: io::Error) -> DebError {
+    pub(crate) fn archive(&self, source: io::Error) -> DebError {
         DebError::Archive {
             path: self.path.to_owned(),
             source,

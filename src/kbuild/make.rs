@@ -15,6 +15,7 @@ use crate::command::{Cmd, CommandError, Tool};
 use crate::failure::{Diagnose, Exit};
 use crate::files::{self, FileError};
 use crate::kbuild::environment::{Environment, Places, TREE};
+use crate::kbuild::other_time;
 use crate::kbuild::root::Root;
 use crate::kbuild::shim::StandIn;
 use crate::kbuild::warnings::{KconfigWarning, warnings};
@@ -132,6 +133,8 @@ pub struct Setup<'a> {
     pub epoch: Timestamp,
     /// How many jobs make runs at once.
     pub jobs: NonZeroU32,
+    /// The libfaketime of the host, where the build is to see another time than it is.
+    pub other_time: Option<&'a Utf8Path>,
 }
 
 /// A kernel tree and the place it is built in.
@@ -141,6 +144,8 @@ pub struct Kbuild {
     places: Places,
     dir: Utf8PathBuf,
     environment: Environment,
+    /// What make is started through: nothing, or what shows it another time.
+    starter: Vec<String>,
     source: Utf8PathBuf,
     jobs: NonZeroU32,
     root: Option<Root>,
@@ -171,6 +176,10 @@ impl Kbuild {
         if setup.root.is_none() && setup.isolation.is_isolated() && installed.exists() {
             sandbox = sandbox.read_only(installed, installed);
         }
+        let mut starter = Vec::new();
+        if let Some(library) = setup.other_time {
+            (sandbox, starter) = other_time::shown(sandbox, library);
+        }
         let places = Places {
             src: sandbox.path(&inside.src),
             out: sandbox.path(&inside.out),
@@ -178,6 +187,7 @@ impl Kbuild {
         };
         Ok(Self {
             environment: Environment::new(&places, setup.epoch),
+            starter,
             sandbox,
             places,
             dir,
@@ -237,7 +247,13 @@ impl Kbuild {
             Some(_) => Tool::inside("/usr/bin/make"),
             None => Tool::find("make").map_err(|error| MakeError::Tool(Box::new(error)))?,
         };
-        Ok(Cmd::new(&make)
+        let started = match self.starter.split_first() {
+            None => Cmd::new(&make),
+            Some((first, rest)) => Cmd::new(&Tool::inside(first))
+                .args(rest)
+                .arg(make.path().as_str()),
+        };
+        Ok(started
             .args(["-C", self.places.src.as_str()])
             .arg(format!("O={}", self.places.tree()))
             // Named, not left to `uname -m`: with the `x86` that it would give, a 64-bit kernel is

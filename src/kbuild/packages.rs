@@ -102,7 +102,8 @@ impl Diagnose for PackagesError {
     fn exit(&self) -> Exit {
         match self {
             Self::Make(source) => source.exit(),
-            Self::File(source) | Self::Deb(DebError::File(source)) => source.exit(),
+            Self::File(source) => source.exit(),
+            Self::Deb(source) => source.exit(),
             Self::OtherConfig(source) => source.exit(),
             Self::Command(source) => source.exit(),
             Self::Compile {
@@ -113,7 +114,6 @@ impl Diagnose for PackagesError {
                 cause: Cause::MissingProgram,
                 ..
             } => Exit::MissingTools,
-            Self::Deb(DebError::Interrupted(source)) => source.exit(),
             Self::Changed(_) => Exit::NotVerified,
             _ => Exit::Build,
         }
@@ -133,8 +133,7 @@ impl Diagnose for PackagesError {
             },
             Self::Outputs { .. } => "packages-differ",
             Self::GeneratedKey(_) => "generated-key",
-            Self::Deb(DebError::Interrupted(source)) => source.code(),
-            Self::Deb(_) => "package-unreadable",
+            Self::Deb(source) => source.code(),
             Self::OtherConfig(source) => source.code(),
             Self::NotAsPromised { .. } => "package-differs",
             Self::Changed(_) => "package-changed",

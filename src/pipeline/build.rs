@@ -209,7 +209,7 @@ impl Session<'_> {
         for doubt in checked.doubts() {
             run.doubt(doubt.to_string());
         }
-        let manifest = finish(lock, &guarded, &checked, run)?;
+        let manifest = self.finish(pipeline, lock, (&guarded, &checked), run)?;
         let signed = statements::write(self, run, &manifest, signing)?;
         if !options.keep {
             self.discard(&work)?;
@@ -314,6 +314,50 @@ impl Session<'_> {
             format!("sha256 {} in all copies", checked.config()),
         );
         Ok(checked)
+    }
+
+    /// Moves the checked packages to the run, with their bill of materials, and makes their manifest.
+    fn finish(
+        &self,
+        pipeline: &Loaded,
+        lock: &Lock,
+        (guarded, checked): (&GuardedConfig, &CheckedPackages),
+        run: &Run<'_>,
+    ) -> Result<Manifest, Failure> {
+        let directory = run.directory().to_owned();
+        let mut packages = Vec::new();
+        for package in checked.packages() {
+            let file = package.file.file_name().unwrap_or_default().to_owned();
+            files::copy(
+                &package.file,
+                &directory.join("packages").join(&file),
+                Some(&package.sha256),
+            )?;
+            packages.push(Package {
+                name: package.name.clone(),
+                version: package.version.clone(),
+                architecture: package.architecture.to_owned(),
+                file,
+                bytes: package.bytes,
+                sha256: package.sha256,
+            });
+        }
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        let (toolchain, config) = (toolchain(lock)?, guarded.digest());
+        let sbom = sbom::document(lock, &packages, &config, &toolchain)?;
+        files::write(&directory.join(statements::SBOM), &sbom)?;
+        Ok(Manifest {
+            release: lock.release(),
+            lock: lock.clone(),
+            workspace: self.carried(pipeline, lock)?,
+            packages,
+            config,
+            guard_report: guarded.report_digest(),
+            sbom: Sha256::of(&sbom),
+            toolchain,
+            unsigned_modules: checked.modules().signed < checked.modules().count,
+            unsigned_image: !checked.secure_boot_signed(),
+        })
     }
 
     /// The directory that this line compiles in. An object tree of the same inputs is continued,
@@ -448,46 +492,4 @@ pub(super) fn keep_report(configured: &Configured, directory: &Utf8Path) -> Resu
         configured.merged.text().as_bytes(),
     )?;
     Ok(())
-}
-
-/// Moves the checked packages to the run, with their bill of materials, and makes their manifest.
-fn finish(
-    lock: &Lock,
-    guarded: &GuardedConfig,
-    checked: &CheckedPackages,
-    run: &Run<'_>,
-) -> Result<Manifest, Failure> {
-    let directory = run.directory().to_owned();
-    let mut packages = Vec::new();
-    for package in checked.packages() {
-        let file = package.file.file_name().unwrap_or_default().to_owned();
-        files::copy(
-            &package.file,
-            &directory.join("packages").join(&file),
-            Some(&package.sha256),
-        )?;
-        packages.push(Package {
-            name: package.name.clone(),
-            version: package.version.clone(),
-            architecture: package.architecture.to_owned(),
-            file,
-            bytes: package.bytes,
-            sha256: package.sha256,
-        });
-    }
-    packages.sort_by(|a, b| a.name.cmp(&b.name));
-    let (toolchain, config) = (toolchain(lock)?, guarded.digest());
-    let sbom = sbom::document(lock, &packages, &config, &toolchain)?;
-    files::write(&directory.join(statements::SBOM), &sbom)?;
-    Ok(Manifest {
-        release: lock.release(),
-        lock: lock.clone(),
-        packages,
-        config,
-        guard_report: guarded.report_digest(),
-        sbom: Sha256::of(&sbom),
-        toolchain,
-        unsigned_modules: checked.modules().signed < checked.modules().count,
-        unsigned_image: !checked.secure_boot_signed(),
-    })
 }

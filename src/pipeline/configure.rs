@@ -78,6 +78,10 @@ impl Session<'_> {
             root,
             epoch,
             jobs: self.jobs,
+            other_time: self
+                .rebuilding
+                .as_ref()
+                .and_then(|r| r.other_time.as_deref()),
         })?)
     }
 
@@ -143,9 +147,13 @@ impl Session<'_> {
                 facts: &Facts::embedded()?,
                 allowed: &self.allowed(pipeline)?,
                 version: lock.inputs.version,
-                today: Some(today()),
+                // A waiver is judged when a build is made, never when it is made again.
+                today: self.rebuilding.is_none().then(today),
             },
-            model.as_mut().map_err(|reason| reason.clone()),
+            // The report is the same wherever the source lies.
+            model
+                .as_mut()
+                .map_err(|reason| reason.replace(&format!("{}/", kbuild.source()), "")),
         );
         if let (Some(_), Ok(model)) = (&trimmed, &mut model) {
             report.tell_trim_apart(&whole, &merged, model);

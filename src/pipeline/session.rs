@@ -31,8 +31,17 @@ pub struct Session<'a> {
     pub jobs: NonZeroU32,
     /// Where locks are written; the pipelines' own directory but for `quickstart`.
     pub locks: Utf8PathBuf,
+    /// What is different on purpose, where an earlier build is made again.
+    pub rebuilding: Option<Rebuilding>,
     /// Who listens.
     pub progress: &'a dyn Progress,
+}
+
+/// What a rebuild makes different inside the build.
+#[derive(Debug, Clone, Default)]
+pub struct Rebuilding {
+    /// The library that shows it another time.
+    pub other_time: Option<Utf8PathBuf>,
 }
 
 impl std::fmt::Debug for Session<'_> {
@@ -55,6 +64,7 @@ impl Session<'_> {
             offline: self.offline,
             jobs: self.jobs,
             locks: self.locks.clone(),
+            rebuilding: self.rebuilding.clone(),
             progress,
         }
     }

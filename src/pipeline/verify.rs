@@ -239,13 +239,13 @@ pub fn verify(question: &Question<'_>) -> Result<Verified, Failure> {
     })
 }
 
-fn read(path: &Utf8Path) -> Result<Envelope, Failure> {
+pub(super) fn read(path: &Utf8Path) -> Result<Envelope, Failure> {
     let text = files::read_text(path, LIMIT)?;
     Ok(Envelope::parse(path.as_str(), &text)?)
 }
 
 /// The manifest in a signed payload, which must agree with itself.
-fn manifest(name: &str, payload: &[u8]) -> Result<Manifest, VerifyError> {
+pub(super) fn manifest(name: &str, payload: &[u8]) -> Result<Manifest, VerifyError> {
     let name = || name.to_owned();
     let manifest = Manifest::parse(&name(), payload).map_err(|source| VerifyError::Document {
         name: name(),
@@ -267,7 +267,7 @@ fn manifest(name: &str, payload: &[u8]) -> Result<Manifest, VerifyError> {
 }
 
 /// Where the packages of a manifest are.
-fn directory(manifest: &Utf8Path, given: Option<&Utf8Path>) -> Utf8PathBuf {
+pub(super) fn directory(manifest: &Utf8Path, given: Option<&Utf8Path>) -> Utf8PathBuf {
     if let Some(given) = given {
         return given.to_owned();
     }
@@ -281,7 +281,7 @@ fn directory(manifest: &Utf8Path, given: Option<&Utf8Path>) -> Utf8PathBuf {
 }
 
 /// The directory that a file is in.
-fn beside(manifest: &Utf8Path) -> &Utf8Path {
+pub(super) fn beside(manifest: &Utf8Path) -> &Utf8Path {
     match manifest.parent() {
         Some(parent) if !parent.as_str().is_empty() => parent,
         _ => Utf8Path::new("."),

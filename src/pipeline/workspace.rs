@@ -128,6 +128,8 @@ pub struct Loaded {
     pub spec: Pipeline,
     /// The file's name for messages, from the workspace's directory where it lies in it.
     pub file: String,
+    /// Its text.
+    pub text: String,
 }
 
 impl Loaded {
@@ -192,6 +194,7 @@ impl Workspace {
             "cache",
             "locks",
             "quickstart",
+            "reproduce",
             "runs",
             "store",
             "trash",
@@ -288,7 +291,8 @@ impl Workspace {
             });
         }
         let file = self.shown(&path);
-        let spec = Pipeline::parse(&file, &files::read_text(&path, TEXT_LIMIT)?)?;
+        let text = files::read_text(&path, TEXT_LIMIT)?;
+        let spec = Pipeline::parse(&file, &text)?;
         let stem = path.file_stem().unwrap_or_default();
         if stem != spec.name.value.as_str() {
             return Err(WorkspaceError::Misnamed {
@@ -298,7 +302,7 @@ impl Workspace {
                 stem: stem.to_owned(),
             });
         }
-        Ok(Loaded { spec, file })
+        Ok(Loaded { spec, file, text })
     }
 
     /// Reads the fragments of a pipeline, in merge order.

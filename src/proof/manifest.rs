@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::canonical::{self, CanonicalError};
@@ -31,6 +33,34 @@ pub struct Package {
     pub sha256: Sha256,
 }
 
+/// A file of the workspace, whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Kept {
+    /// Its text.
+    Text(String),
+    /// Its bytes, where they are no UTF-8.
+    Base64(String),
+}
+
+impl Kept {
+    /// Keeps these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Base64(STANDARD.encode(bytes)),
+        }
+    }
+
+    /// The bytes; nothing where what stands there is no base64.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Text(text) => Some(text.clone().into_bytes()),
+            Self::Base64(text) => STANDARD.decode(text).ok(),
+        }
+    }
+}
+
 /// What a build produced, and from what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +69,11 @@ pub struct Manifest {
     pub release: Release,
     /// Every input.
     pub lock: Lock,
+    /// The files of the workspace that were read, by their paths in it: what the lock names by
+    /// digest alone, so that the manifest is enough to build again. Keys are not among them: whoever
+    /// builds again believes their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workspace: BTreeMap<String, Kept>,
     /// The `.deb`s, sorted by name.
     pub packages: Vec<Package>,
     /// Digest of the resolved config, which is also the one inside the image package.
@@ -95,6 +130,10 @@ pub(in crate::proof) mod tests {
         Manifest {
             release: lock.release(),
             lock,
+            workspace: BTreeMap::from([
+                ("a.config".to_owned(), Kept::of(b"CONFIG_A=\"y\"\n")),
+                ("b.patch".to_owned(), Kept::of(b"\xff")),
+            ]),
             packages: Vec::new(),
             config: Sha256::of(b"config"),
             guard_report: Sha256::of(b"report"),
@@ -111,6 +150,9 @@ pub(in crate::proof) mod tests {
         let read = Manifest::parse("m", &bytes).unwrap();
         assert_eq!(read, manifest());
         assert_eq!(read.id().unwrap(), Sha256::of(&bytes));
+        let kept = |name: &str| read.workspace[name].bytes().unwrap();
+        assert_eq!(kept("a.config"), b"CONFIG_A=\"y\"\n");
+        assert_eq!(kept("b.patch"), b"\xff");
     }
 
     #[test]

@@ -52,6 +52,13 @@ pub fn manifest_of(statement: &[u8]) -> Option<Sha256> {
     manifest["digest"]["sha256"].as_str()?.parse().ok()
 }
 
+/// How many jobs make ran at once; nothing where it is another kind of statement.
+pub fn jobs_of(statement: &[u8]) -> Option<u32> {
+    let statement: Value = serde_json::from_slice(statement).ok()?;
+    let jobs = &statement["predicate"]["buildDefinition"]["internalParameters"]["jobs"];
+    u32::try_from(jobs.as_u64()?).ok()
+}
+
 /// The statement's bytes: of every package, made from what, how.
 pub fn statement(manifest: &Manifest, run: &Circumstances) -> Result<Vec<u8>, CanonicalError> {
     let digest = |sha256: &Sha256| json!({ "sha256": sha256 });
@@ -164,6 +171,8 @@ mod tests {
             id
         );
         assert_eq!(manifest_of(&bytes), Some(manifest.id().unwrap()));
+        assert_eq!(jobs_of(&bytes), Some(run().jobs));
+        assert_eq!(jobs_of(b"{}"), None);
         let text = String::from_utf8(bytes.clone()).unwrap();
         for other in [
             text.replace("provenance/v1", "provenance/v9"),

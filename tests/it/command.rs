@@ -190,6 +190,7 @@ fn run_sleepers(arguments: &[String]) -> ExitCode {
         let isolation = Isolation::None {
             reason: "planted".to_owned(),
             setpriv: Some(Tool::find("setpriv").expect("setpriv is everywhere")),
+            user: None,
         };
         cmd = cmd.sandbox(&Sandbox::new(&isolation));
     } else if arguments[1] == "sandbox" {

@@ -74,6 +74,7 @@ fn open() -> Result<Isolation, Stop> {
     Ok(Isolation::None {
         reason: "a test".to_owned(),
         setpriv: root.then(|| Tool::find("setpriv")).transpose()?,
+        user: None,
     })
 }
 

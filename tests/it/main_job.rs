@@ -5,6 +5,7 @@ mod answers;
 mod edit;
 mod fragments;
 mod patched;
+mod reproduced;
 mod sources;
 mod state;
 mod stopped;
@@ -35,6 +36,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(edit::cases());
     cases.extend(fragments::cases());
     cases.extend(patched::cases());
+    cases.extend(reproduced::cases());
     cases.extend(sources::cases());
     cases.extend(state::cases());
     cases.extend(stopped::cases());

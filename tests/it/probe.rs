@@ -51,6 +51,7 @@ fn kbuild_on(source: &Utf8Path, dir: &Utf8Path, isolation: &Isolation) -> Result
         root: None,
         epoch: Timestamp::from_second(1_780_300_000)?,
         jobs: NonZeroU32::MIN,
+        other_time: None,
     })?)
 }
 
@@ -284,6 +285,7 @@ fn failures_are_no_answers() -> Outcome {
     let isolation = Isolation::Bubblewrap {
         bwrap: Tool::at(&broken)?,
         setpriv: setpriv.clone(),
+        user: None,
     };
     let kbuild = kbuild_on(
         &small.env.path("linux"),

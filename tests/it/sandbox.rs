@@ -295,6 +295,7 @@ fn no_isolation() -> Result<Isolation, Stop> {
     Ok(Isolation::None {
         reason: "planted".to_owned(),
         setpriv,
+        user: None,
     })
 }
 

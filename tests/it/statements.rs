@@ -115,6 +115,7 @@ pub fn manifest() -> Result<Manifest, Stop> {
     };
     let lock = Lock::new(inputs, None)?;
     Ok(Manifest {
+        workspace: std::collections::BTreeMap::new(),
         release: lock.release(),
         lock,
         packages: vec![Package {

@@ -443,6 +443,7 @@ fn machine_schemas() -> Outcome {
     for (index, lock) in locks().into_iter().enumerate() {
         let text = String::from_utf8(lock.to_text()?).unwrap();
         let manifest = Manifest {
+            workspace: std::collections::BTreeMap::new(),
             release: lock.release(),
             config: lock.input_digest,
             guard_report: lock.input_digest,

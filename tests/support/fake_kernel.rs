@@ -50,6 +50,7 @@ impl FakeKernel {
             root: None,
             epoch: Timestamp::from_second(EPOCH)?,
             jobs: std::num::NonZeroU32::MIN,
+            other_time: None,
         })?)
     }
 

@@ -126,6 +126,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
             "src/source/extract.rs",
             "src/source/debian/package.rs",
             "src/image/boot_test.rs",
+            "src/kbuild/compare.rs",
             "src/kbuild/deb.rs",
         ],
     ),

@@ -122,6 +122,7 @@ impl World {
             root: None,
             epoch: Timestamp::from_second(1_780_300_000)?,
             jobs: NonZeroU32::MIN,
+            other_time: None,
         })?;
         let alone = made(&kbuild, base)?;
         let oracle = match oracle {

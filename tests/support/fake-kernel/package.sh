@@ -61,7 +61,50 @@ at 768 "$RELEASE (builder@$host) #$KBUILD_BUILD_VERSION SMP\000"
 printf 'module~Module signature appended~\n' >"$image/lib/modules/$RELEASE/kernel/lib/signed.ko"
 printf 'module' >"$image/lib/modules/$RELEASE/kernel/lib/plain.ko"
 
+# What two builds make differently, by the one thing that is never the same: the number of jobs.
+jobs=$(printf '%s' "$MAKEFLAGS" | sed -n 's/.*-j\([0-9][0-9]*\).*/\1/p')
+jobs=${jobs:-1}
+planted=usr/share/planted
+mkdir -p "$image/$planted"
+differs() { has "DIFFERS_$1"; }
+time=0
+where=build
+if differs TIME; then time=$jobs; fi
+if differs PATH; then where=build$jobs; fi
+made=$(date -u -d "@$((SOURCE_DATE_EPOCH + time))" '+%a, %d %b %Y %H:%M:%S +0000')
+echo "made $made in /$where/obj" >"$image/$planted/notes"
+if differs KEY; then
+	printf '%s\n' '-----BEGIN CERTIFICATE-----' "$jobs" >"$image/$planted/certificate"
+	# A module, its signature, and what says how long that is.
+	zeros='\000\000\000\000\000\000\000\000'
+	printf "modulesig$jobs$zeros\\000\\000\\000\\004~Module signature appended~\\n" \
+		>"$image/lib/modules/$RELEASE/kernel/lib/signed.ko"
+fi
+if differs ORDER; then
+	printf 'a.ko\nb.ko\n' | sort $([ $((jobs % 2)) = 0 ] || echo -r) >"$image/$planted/modules.order"
+fi
+if differs UNKNOWN; then
+	printf "\\00$jobs\\001" >"$image/$planted/unknown"
+fi
+if differs BTF; then
+	echo 'int x;' | gcc -c -x c - -o "$O/x.o"
+	if [ $((jobs % 2)) = 0 ]; then echo ab; else echo ba; fi >"$O/btf"
+	objcopy --add-section ".BTF=$O/btf" "$O/x.o" "$image/$planted/btf.ko"
+fi
+if differs ID; then
+	echo 'int x;' | gcc -shared -nostdlib -x c - "-Wl,--build-id=0x0$jobs" -o "$image/$planted/id.so"
+fi
+if differs SURROUNDINGS; then
+	# What is different on purpose, and what may not reach a build.
+	id -u >"$image/$planted/user"
+	/usr/bin/date -u +%s >"$image/$planted/clock"
+	umask >"$image/$planted/umask"
+	env | grep -v -e FAKETIME -e FAKE_STAT -e LD_PRELOAD -e MAKEFLAGS -e MFLAGS | LC_ALL=C sort >"$image/$planted/environment"
+fi
+
 package() {
+	level=
+	if differs THREADS && [ "$1" = "linux-headers-$RELEASE" ]; then level=-z$jobs; fi
 	cat >"$2/DEBIAN/control" <<-EOF
 	Package: $1
 	Source: $KDEB_SOURCENAME
@@ -70,12 +113,16 @@ package() {
 	Maintainer: $DEBFULLNAME <$DEBEMAIL>
 	Description: a package that stands in for a kernel's
 	EOF
-	dpkg-deb --root-owner-group "-Z$KDEB_COMPRESS" -b "$2" "$O/../$1_${KDEB_PKGVERSION}_amd64.deb" >/dev/null
+	dpkg-deb --root-owner-group "-Z$KDEB_COMPRESS" $level -b "$2" "$O/../$1_${KDEB_PKGVERSION}_amd64.deb" >/dev/null
 }
 package "linux-image-$RELEASE" "$image"
 other() {
 	rm -rf "$O/other"
 	mkdir -p "$O/other/DEBIAN"
+	if differs HEADERS; then
+		mkdir -p "$O/other/usr/src"
+		echo "made $made" >"$O/other/usr/src/notes"
+	fi
 	package "$1" "$O/other"
 }
 other linux-libc-dev
