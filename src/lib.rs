@@ -24,6 +24,7 @@
 //! 0  facts     kernel digest cpus failure progress dotconfig proof/
 //!                                                                  pure: no file, process, clock
 //! 1  tools     files clock interrupt command sandbox store qemu    touch the world, know no kernels
+//!              machine/                                         what a machine is, read from /sys
 //! 2  node      boot/                                             what runs on a node: slots, the
 //!                                                                  boot gate
 //! 3  builder   spec/ -> source/ -> kconfig/ -> kbuild/ -> image/   one way, left to right: a room
@@ -54,6 +55,7 @@ pub mod interrupt;
 pub mod kbuild;
 pub mod kconfig;
 pub mod kernel;
+pub mod machine;
 pub mod pipeline;
 pub mod progress;
 pub mod proof;

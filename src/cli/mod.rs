@@ -21,6 +21,7 @@ mod holders;
 mod init;
 mod keys;
 mod man;
+mod node;
 mod quickstart;
 mod reproduce;
 mod resolve;

@@ -104,6 +104,10 @@ pub const NOUNS: &[(&str, &str)] = &[
         "keys",
         "The pinned certificates, and the keys that sign statements",
     ),
+    (
+        "node",
+        "What a machine is made of, and which core does what on it",
+    ),
     ("runs", "What ran, how it ended, and its log"),
     ("store", "Verified objects: what is kept, and what may go"),
 ];
@@ -136,6 +140,7 @@ pub static VERBS: &[&Verb] = &[
     &super::gate::RUN,
     &super::gate::REJECT,
     &super::gate::DEADMAN,
+    &super::node::FINGERPRINT,
     &super::keys::LINT,
     &super::keys::REFRESH,
     &super::holders::NEW,

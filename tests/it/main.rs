@@ -51,6 +51,7 @@ mod kbuild;
 mod kconfig;
 mod main_job;
 mod mission;
+mod node;
 mod probe;
 mod quickstart;
 mod real_release;
@@ -97,6 +98,7 @@ fn all() -> Vec<Case> {
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
     cases.extend(main_job::cases());
+    cases.extend(node::cases());
     cases.extend(robust::cases());
     cases.extend(roots::cases());
     cases.extend(sandbox::cases());

@@ -10,6 +10,7 @@ pub mod guest;
 pub mod kconfig_tree;
 pub mod keys;
 pub mod linux;
+pub mod machines;
 pub mod made_up;
 pub mod mirror;
 pub mod oracle;

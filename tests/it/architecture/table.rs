@@ -28,6 +28,7 @@ pub(super) const TOOLS: &[&str] = &[
     "sandbox",
     "store",
     "qemu",
+    "machine",
 ];
 pub(super) const BUILDER: &[&str] = &["spec", "source", "kconfig", "kbuild", "image"];
 
@@ -47,6 +48,7 @@ pub(super) const ROOMS: &[Room] = &[
     room("command", 1, &["files", "clock", "interrupt", "sandbox"]),
     room("store", 1, &["files", "clock", "interrupt"]),
     room("qemu", 1, &["files", "clock", "command", "interrupt"]),
+    room("machine", 1, &["files"]),
     room("boot", 2, &[]),
     pure("spec", 3, &[]),
     room("source", 3, &["spec"]),
@@ -128,6 +130,7 @@ pub(super) const CRATES: &[(&str, &[&str])] = &[
             "src/image/boot_test.rs",
             "src/kbuild/compare.rs",
             "src/kbuild/deb.rs",
+            "src/machine/capture.rs",
         ],
     ),
     ("xz2", &["src/source/xz.rs"]),
