@@ -106,17 +106,20 @@ pub enum Outcome {
     LoadFailed,
     /// GRUB could not count, and so did not try.
     NoWrite,
+    /// It ran once, as was asked, and was healthy.
+    Tried,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::None,
         Self::Committed,
         Self::Rejected,
         Self::Exhausted,
         Self::LoadFailed,
         Self::NoWrite,
+        Self::Tried,
     ];
 
     /// The word for it.
@@ -128,6 +131,7 @@ impl Outcome {
             Self::Exhausted => "exhausted",
             Self::LoadFailed => "load-failed",
             Self::NoWrite => "nowrite",
+            Self::Tried => "tried",
         }
     }
 }

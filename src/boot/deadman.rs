@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
-use super::block::Block;
+use super::block::{Block, Outcome};
 use super::checks::SinceBoot;
 use super::error::BootError;
 use super::gate;
@@ -59,7 +59,7 @@ fn is_committed(place: &Place, told: &Told) -> bool {
     let bytes = files::read(&place.state(), 1 << 16).unwrap_or_default();
     Block::parse(&bytes).is_ok_and(|block| {
         block.trial.is_none()
-            && block.good == told.slot
+            && (block.good == told.slot || block.last == Outcome::Tried)
             && Some(block.generation) == told.generation
     })
 }

@@ -3,6 +3,7 @@
 use camino::Utf8PathBuf;
 
 use super::block::{Slot, Unsure};
+use super::go::Window;
 use super::preflight::Finding;
 use super::state::{NotTold, Refused};
 use crate::command::CommandError;
@@ -106,6 +107,47 @@ pub enum BootError {
         /// What was installed.
         found: Sha256,
     },
+    /// A person holds every trial back.
+    #[error("this node is pinned: {why}")]
+    Pinned {
+        /// What that person said.
+        why: String,
+    },
+    /// Only what was used up is tried again.
+    #[error("there is nothing to try again: {what}")]
+    NotExhausted {
+        /// What is there instead.
+        what: String,
+    },
+    /// The slot is the one that is started anyway.
+    #[error("slot {slot} is the good one: the next boot starts it anyway")]
+    IsGood {
+        /// The slot.
+        slot: Slot,
+    },
+    /// A restart would change nothing.
+    #[error("nothing is due at the next boot: no trial is armed, and no rehearsal asked for")]
+    NothingDue,
+    /// It is not the time for it.
+    #[error("this node is restarted from {window} only")]
+    Closed {
+        /// When it is.
+        window: Window,
+    },
+    /// Its users could not be sent away.
+    #[error("the node was not drained, and is not restarted")]
+    Drain {
+        /// What the program said.
+        #[source]
+        source: Box<CommandError>,
+    },
+    /// The system does not restart.
+    #[error("the node could not be restarted")]
+    Restart {
+        /// Why.
+        #[source]
+        source: Box<CommandError>,
+    },
     /// An empty slot, and the like.
     #[error("slot {slot} holds no whole kernel")]
     EmptySlot {
@@ -137,7 +179,7 @@ impl Diagnose for BootError {
         match self {
             Self::File(error) => error.exit(),
             Self::Io { .. } | Self::NotWritten { .. } => Exit::Unexpected,
-            Self::Install { source, .. } => source.exit(),
+            Self::Install { source, .. } | Self::Restart { source } => source.exit(),
             Self::NotSetUp { .. } | Self::SetUp { .. } | Self::Words { .. } => Exit::Usage,
             Self::Unsure { .. }
             | Self::Moved { .. }
@@ -146,6 +188,12 @@ impl Diagnose for BootError {
             | Self::Damaged { .. }
             | Self::Preflight(_)
             | Self::OtherConfig { .. }
+            | Self::Pinned { .. }
+            | Self::NotExhausted { .. }
+            | Self::IsGood { .. }
+            | Self::NothingDue
+            | Self::Closed { .. }
+            | Self::Drain { .. }
             | Self::EmptySlot { .. } => Exit::NodeRefused,
         }
     }
@@ -166,6 +214,13 @@ impl Diagnose for BootError {
             Self::Words { .. } => "words",
             Self::Install { .. } => "not-installed",
             Self::OtherConfig { .. } => "other-config",
+            Self::Pinned { .. } => "pinned",
+            Self::NotExhausted { .. } => "not-exhausted",
+            Self::IsGood { .. } => "slot-good",
+            Self::NothingDue => "nothing-due",
+            Self::Closed { .. } => "window-closed",
+            Self::Drain { .. } => "not-drained",
+            Self::Restart { .. } => "not-restarted",
             Self::EmptySlot { .. } => "slot-empty",
         }
     }
@@ -185,7 +240,16 @@ impl Diagnose for BootError {
             Self::Refused(refused) => return refused.hints(),
             Self::Damaged { .. } => "the disk or its memory gives back other bytes; test both",
             Self::Words { .. } => "write the words without quotes, `$`, `;` and the like",
-            Self::Install { source, .. } => return source.hints(),
+            Self::Install { source, .. } | Self::Restart { source } | Self::Drain { source } => {
+                return source.hints();
+            }
+            Self::Pinned { .. } => "release it with `kiln boot unpin`",
+            Self::NotExhausted { .. } => "stage it anew with `kiln stage`",
+            Self::IsGood { .. } => "restart the node",
+            Self::NothingDue => "stage a kernel with `kiln stage`",
+            Self::Closed { .. } => {
+                "without `--no-wait` it waits; the window is in `/etc/kiln/node.yaml`"
+            }
             Self::OtherConfig { .. } => {
                 "see which package owns the file: `dpkg -S`; then install the one of the manifest anew"
             }

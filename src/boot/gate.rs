@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use super::again;
 use super::block::{Block, Generation, Outcome, Slot, Unsure};
 use super::checks::{self, Settings, SinceBoot};
 use super::disk::{self, Gate};
@@ -25,6 +26,8 @@ use crate::proof::boot_record::CheckResult;
 pub enum Verdict {
     /// The kernel on trial is the good one now.
     Committed,
+    /// The kernel on trial is healthy, and was for this boot only.
+    Tried,
     /// The kernel on trial was turned down; the node is to be restarted.
     Rejected,
     /// There was no trial to judge; what was due is done.
@@ -188,15 +191,19 @@ fn judge(
     let block = gate.block()?;
     let committed = if healthy {
         let in_time = since_boot.now() < settings.decide;
-        commit(gate, &block, told, in_time)
+        commit(place, gate, &block, told, in_time)
     } else {
         Err("not all checks passed".to_owned())
     };
     match committed {
         Ok(block) => {
-            files::write(&place.verdict(), b"committed\n")?;
+            files::write(&place.verdict(), format!("{}\n", block.last).as_bytes())?;
             let mut report = written(place, gate, &block, told, told.slot, checks)?;
-            report.verdict = Verdict::Committed;
+            report.verdict = if block.last == Outcome::Tried {
+                Verdict::Tried
+            } else {
+                Verdict::Committed
+            };
             Ok(report)
         }
         Err(why) => {
@@ -215,8 +222,19 @@ fn judge(
     }
 }
 
-fn commit(gate: &mut Gate<'_>, block: &Block, told: &Told, in_time: bool) -> Result<Block, String> {
-    let committed = state::commit(block, told, in_time).map_err(|error| error.to_string())?;
+fn commit(
+    place: &Place,
+    gate: &mut Gate<'_>,
+    block: &Block,
+    told: &Told,
+    in_time: bool,
+) -> Result<Block, String> {
+    let step = if again::is_once(place, block.generation) {
+        state::tried
+    } else {
+        state::commit
+    };
+    let committed = step(block, told, in_time).map_err(|error| error.to_string())?;
     gate.write(&committed)
         .map_err(|error| in_one_line(&error))?;
     Ok(committed)
@@ -265,6 +283,7 @@ fn written(
         };
         let record = record::of(place, block, told, tried, left, checks.clone());
         report.record = Some(record::write(place, &record)?);
+        again::remember(place, tried, block.generation, block.last)?;
         report.outcome = Some(block.last.to_string());
         gate.write(&state::acknowledge(block))?;
     }

@@ -1,11 +1,13 @@
 //! How a kernel gets onto a node and back off again: slots, counted attempts, the gate.
 
+pub mod again;
 pub mod block;
 pub mod checks;
 pub mod deadman;
 pub mod disk;
 pub mod error;
 pub mod gate;
+pub mod go;
 pub mod grub;
 pub mod hangs;
 pub mod install;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 
+use super::again;
 use super::block::{Block, Slot, Unsure};
 use super::disk::{self, Gate, check_moorings};
 use super::error::BootError;
@@ -227,6 +228,8 @@ pub struct Status {
     pub counting: String,
     /// What is not as it must be, each with what to do.
     pub alarms: Vec<(String, String)>,
+    /// Why nothing is put on trial here; `None` where it may.
+    pub pinned: Option<String>,
     /// How a kernel may hang here, and what ends each.
     pub hangs: Vec<Hang>,
     /// Where the state block is.
@@ -288,6 +291,7 @@ pub fn status(place: &Place) -> Result<Status, BootError> {
             .as_str()
             .to_owned(),
         alarms,
+        pinned: again::pinned(place),
         hangs: hangs::of(place),
         state: place.shown(&path),
     })

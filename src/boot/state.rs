@@ -384,6 +384,28 @@ pub fn commit(block: &Block, told: &Told, in_time: bool) -> Result<Block, Refuse
     })
 }
 
+/// A trial that is armed, for one attempt only.
+#[must_use]
+pub fn once(armed: &Block) -> Block {
+    Block {
+        trial: armed.trial.map(|_| Trial { left: 1 }),
+        ..*armed
+    }
+}
+
+/// Ends a running trial that was for one boot only: it was healthy, and is not kept.
+///
+/// # Errors
+/// As [`commit`].
+pub fn tried(block: &Block, told: &Told, in_time: bool) -> Result<Block, Refused> {
+    commit(block, told, in_time)?;
+    Ok(Block {
+        trial: None,
+        last: Outcome::Tried,
+        ..*block
+    })
+}
+
 /// Ends the running trial: no attempt is left, so the next boot is of the good kernel.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 use serde::Serialize;
 
+use super::again;
 use super::block::{Generation, Slot};
 use super::disk::{self, Gate, Load};
 use super::error::BootError;
@@ -79,6 +80,7 @@ pub fn stage(
     by_image: bool,
 ) -> Result<Staged, BootError> {
     let mut gate = Gate::hold(place, "stage")?;
+    again::free(place)?;
     let told = told_if_any(place)?;
     if let Kernel::Built(build) = kernel {
         // Before anything is installed: what can be known to be refused. Then no trial is armed while
@@ -101,7 +103,7 @@ pub fn stage(
 }
 
 /// Refuses a node that would not count, or has no room for so many bytes.
-fn fit(place: &Place, needed: u64, by_image: bool) -> Result<(), BootError> {
+pub(super) fn fit(place: &Place, needed: u64, by_image: bool) -> Result<(), BootError> {
     let mut found = preflight::judge(&preflight::look(place)?, Asked::Stage(needed));
     found.extend(grub_reads(&place.grub_cfg()));
     found.extend(disk::counting(place)?.finding(by_image));

@@ -267,6 +267,9 @@ impl Answer for StatusAnswer {
         ));
         let (slot, role, why) = &status.next;
         lines.push(format!("next boot: slot {slot} as {role} ({why})"));
+        if let Some(why) = &status.pinned {
+            lines.push(format!("pinned:    {why}"));
+        }
         for hang in &status.hangs {
             if let Some(lacks) = hang.lacks {
                 lines.push(format!("not ended: {}; it lacks {lacks}", hang.what));
@@ -288,10 +291,10 @@ impl Answer for StatusAnswer {
 }
 
 /// Something that was done, or that there was nothing to do.
-struct Said {
-    did: bool,
-    yes: &'static str,
-    no: &'static str,
+pub(super) struct Said {
+    pub(super) did: bool,
+    pub(super) yes: &'static str,
+    pub(super) no: &'static str,
 }
 
 impl Answer for Said {

@@ -249,6 +249,9 @@ impl Answer for ReportAnswer {
         }
         lines.push(match report.verdict {
             Verdict::Committed => "committed: this kernel is the good one now".to_owned(),
+            Verdict::Tried => {
+                "healthy, for this boot: the next one starts the good kernel".to_owned()
+            }
             Verdict::Rejected => "rejected: the node is restarted on its good kernel".to_owned(),
             Verdict::AtRest => "no trial runs".to_owned(),
         });

@@ -2,6 +2,7 @@
 //! dispatch are made from.
 
 mod accept;
+mod again;
 mod app;
 mod boot;
 mod build;

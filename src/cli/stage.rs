@@ -9,6 +9,7 @@ use super::context::Context;
 use super::gate::{SETTINGS, node, spec};
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use crate::boot::again::{self, Again};
 use crate::boot::checks::DECIDE;
 use crate::boot::hangs::{self, Hang};
 use crate::boot::install::Build;
@@ -55,6 +56,10 @@ pub(super) static VERB: Verb = Verb {
             says: "a verified build, with its packages in `packages` beside it (as root)",
         },
         Example {
+            line: "kiln stage --previous",
+            says: "back to the kernel before, as a trial too",
+        },
+        Example {
             line: "kiln stage 6.18.40-12-lts-3f2a9c1d",
             says: "the kernel of /boot/vmlinuz-6.18.40-12-lts-3f2a9c1d",
         },
@@ -66,8 +71,12 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// A manifest's file, or what `uname -r` prints under a kernel in /boot
-    #[arg(value_name = "MANIFEST|RELEASE")]
-    kernel: String,
+    #[arg(value_name = "MANIFEST|RELEASE", required_unless_present = "previous")]
+    kernel: Option<String>,
+
+    /// What the slot that is not in use holds already: the kernel before
+    #[arg(long, conflicts_with_all = ["kernel", "words", "dir", "roles"])]
+    previous: bool,
 
     /// Its command line; that of the running kernel where it is not given
     #[arg(long, value_name = "WORDS")]
@@ -87,22 +96,38 @@ struct Arguments {
 
 fn run(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
     let place = wanted.root.place(context);
-    // A trial that no gate can judge would only cost two restarts.
-    let settings = spec(&place.at(SETTINGS)).map_err(|failure| {
-        failure.hint("write the checks of this node into `/etc/kiln/gate.yaml`: `kiln schema gate`")
-    })?;
-    let by_image = node(&place)?.rehearsal == Some(Rehearsal::ByImage);
-    let build = if is_file(&wanted.kernel) {
-        Some(verified(context, &place, wanted)?)
+    let Some(kernel) = &wanted.kernel else {
+        return once_more(context, &place, Again::Previous);
+    };
+    let (decide, by_image) = settings(&place)?;
+    let build = if is_file(kernel) {
+        Some(verified(context, &place, wanted, kernel)?)
     } else {
         None
     };
     let kernel = match &build {
         Some(build) => Kernel::Built(build),
-        None => Kernel::Installed(&wanted.kernel),
+        None => Kernel::Installed(kernel),
     };
     let staged = trial::stage(&place, kernel, wanted.words.as_deref(), by_image)?;
-    answer(context, &place, staged, settings.decide)
+    answer(context, &place, staged, decide)
+}
+
+/// When the gate decides, and whether the node's image vouches for GRUB's counting.
+fn settings(place: &Place) -> Result<(Option<u64>, bool), Failure> {
+    // A trial that no gate can judge would only cost two restarts.
+    let settings = spec(&place.at(SETTINGS)).map_err(|failure| {
+        failure.hint("write the checks of this node into `/etc/kiln/gate.yaml`: `kiln schema gate`")
+    })?;
+    let by_image = node(place)?.rehearsal == Some(Rehearsal::ByImage);
+    Ok((settings.decide, by_image))
+}
+
+/// Puts what the other slot holds on trial.
+pub(super) fn once_more(context: &Context, place: &Place, how: Again) -> Result<Exit, Failure> {
+    let (decide, by_image) = settings(place)?;
+    let staged = again::again(place, how, by_image)?;
+    answer(context, place, staged, decide)
 }
 
 /// A release has neither a slash nor this ending.
@@ -111,7 +136,12 @@ fn is_file(kernel: &str) -> bool {
 }
 
 /// Verifies a manifest and its packages, by the roles that the node goes by.
-fn verified(context: &Context, place: &Place, wanted: &Arguments) -> Result<Build, Failure> {
+fn verified(
+    context: &Context,
+    place: &Place,
+    wanted: &Arguments,
+    manifest: &str,
+) -> Result<Build, Failure> {
     let start = context.start();
     let roles = match &wanted.roles {
         Some(file) => start.join(file),
@@ -121,7 +151,7 @@ fn verified(context: &Context, place: &Place, wanted: &Arguments) -> Result<Buil
         Failure::from(error).hint("put the keys that this node goes by into `/etc/kiln/roles.yaml`")
     })?;
     let roles = roles::parse(roles.as_str(), &text)?;
-    let path = start.join(&wanted.kernel);
+    let path = start.join(manifest);
     let packages = wanted.dir.as_ref().map(|dir| start.join(dir));
     let verified = verify::verify(&Question {
         manifest: &path,
@@ -148,7 +178,7 @@ fn verified(context: &Context, place: &Place, wanted: &Arguments) -> Result<Buil
 }
 
 /// Says what was armed, what the next boots do, and how they may hang.
-pub(super) fn answer(
+fn answer(
     context: &Context,
     place: &Place,
     staged: Staged,

@@ -1,6 +1,7 @@
 //! The boot gate's text in real GRUB under QEMU. The number in a case's name is that of the fault in
 //! `tests/data/faults.txt`.
 
+mod again;
 mod build;
 mod crash;
 mod faults;
@@ -24,6 +25,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(node::cases());
     cases.extend(rehearsal::cases());
     cases.extend(build::cases());
+    cases.extend(again::cases());
     cases.extend(crash::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();
     cases.extend([

@@ -26,6 +26,9 @@ pub(super) fn cases() -> Vec<Case> {
 const CALLS: &str = "write,pwrite64,fsync,fdatasync,syncfs,ioctl,rename,unlink,unlinkat,rmdir,mkdir,\
                      copy_file_range,sendfile";
 
+/// Where the state files lie on the disk.
+const MOORINGS: &str = "var/lib/kiln/boot/moorings.json";
+
 /// A system call, and which of its kind.
 type Point = (String, usize);
 
@@ -176,6 +179,7 @@ impl OnDisk {
             made.node.update_grub()?;
             made.node.kiln(&["stage", super::node::B])?.exits(0)?;
         }
+        std::fs::copy(made.node.path(MOORINGS), made.node.path("moorings.base"))?;
         Ok(made)
     }
 
@@ -199,9 +203,13 @@ impl OnDisk {
         let (used, snapshot) = (self.node.path("used.img"), self.node.path("snapshot.img"));
         std::fs::copy(disk, &used)?;
         let _mounted = Mounted::new(&used, &self.at)?;
-        for volatile in ["run/kiln", "var/lib/kiln/boot/outbox"] {
+        for volatile in ["run/kiln", "var/lib/kiln/boot"] {
             kiln::files::remove_dir_all(&self.node.path(volatile))?;
         }
+        // What the run before came to know would spare this one its writes.
+        let moorings = self.node.path(MOORINGS);
+        std::fs::create_dir_all(self.node.path("var/lib/kiln/boot"))?;
+        std::fs::copy(self.node.path("moorings.base"), moorings)?;
         let (log, root) = (self.node.path("calls.txt"), self.node.path(""));
         let trace = format!("trace={CALLS}");
         let mut words = vec!["-f", "-qq", "-o", log.as_str(), "-e", &trace];
