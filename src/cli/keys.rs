@@ -263,16 +263,25 @@ fn refresh(context: &Context, wanted: &RefreshArguments) -> Result<Exit, Failure
     } else {
         Subkeys::Refuse
     };
-    let mut done = Vec::new();
-    for (name, bytes) in &brought {
-        done.extend(refresh::refresh(
-            &workspace.keys(),
-            &pins,
-            (name, bytes),
-            subkeys,
-            clock::now(),
-            wanted.dry_run,
-        )?);
+    let merge = |is_dry| -> Result<Vec<Refreshed>, Failure> {
+        let (keys, at) = (workspace.keys(), clock::now());
+        let mut done = Vec::new();
+        for (name, bytes) in &brought {
+            done.extend(refresh::refresh(
+                &keys,
+                &pins,
+                (name, bytes),
+                subkeys,
+                at,
+                is_dry,
+            )?);
+        }
+        Ok(done)
+    };
+    // Of several, one that is refused leaves the files of the others as they are, too.
+    let mut done = merge(true)?;
+    if !wanted.dry_run {
+        done = merge(false)?;
     }
     context.answer(&RefreshReport {
         done,

@@ -1,9 +1,12 @@
 //! What a host lacks, and how it is told.
 
+use std::time::Duration;
+
 use kiln::pipeline::needs::{self, Purpose};
 
 use crate::support::case::{Case, Outcome, Stop, fail, skip};
-use crate::support::env::{Env, Ran};
+use crate::support::env::{Env, KILN, Ran};
+use crate::support::terminal::Terminal;
 
 /// The cases of this module.
 pub fn cases() -> Vec<Case> {
@@ -19,6 +22,7 @@ pub fn cases() -> Vec<Case> {
         ),
         Case::new("doctor::without_root_it_prints_the_line", without_root),
         Case::new("doctor::as_root_it_installs", as_root_it_installs),
+        Case::new("doctor::quickstart_asks_first", quickstart_asks_first),
     ]
 }
 
@@ -125,7 +129,7 @@ fn without_root() -> Outcome {
             "--regid",
             "65534",
             "--clear-groups",
-            crate::support::env::KILN,
+            KILN,
             "doctor",
             "--for",
             "build",
@@ -178,10 +182,10 @@ impl Apt {
         Ok(Self { env, log })
     }
 
-    /// `kiln WORDS` as root, where headers and apt's lists are hidden.
-    fn run(&self, words: &[&str]) -> Result<Ran, Stop> {
+    /// The arguments of bubblewrap that hide headers and apt's lists, and kiln.
+    fn hidden(&self) -> Vec<String> {
         let apt = self.env.path("apt-get");
-        let hidden = [
+        let words = [
             "--dev-bind",
             "/",
             "/",
@@ -193,11 +197,27 @@ impl Apt {
             apt.as_str(),
             "/usr/bin/apt-get",
             "--",
-            crate::support::env::KILN,
+            KILN,
         ];
-        let words = hidden.iter().chain(words).copied();
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// `kiln WORDS` as root, where headers and apt's lists are hidden.
+    fn run(&self, words: &[&str]) -> Result<Ran, Stop> {
+        let words = words.iter().map(|word| (*word).to_owned());
+        let words = self.hidden().into_iter().chain(words);
         let run = self.env.program("/usr/bin/bwrap", words);
         run.env("https_proxy", "http://proxy.invalid:3128").run()
+    }
+
+    /// `kiln WORDS` like that, on a terminal.
+    fn on_terminal(&self, words: &str) -> Result<Terminal, Stop> {
+        let hidden = self.hidden().join(" ");
+        Terminal::start(
+            &self.env,
+            &format!("/usr/bin/bwrap {hidden} {words}"),
+            Duration::from_mins(1),
+        )
     }
 
     /// How it was called.
@@ -257,5 +277,47 @@ fn as_root_it_installs() -> Outcome {
     let ran = failing.run(&install)?.exits(20)?;
     ran.warns("failed to install libc6-dev")?;
     assert_eq!(failing.calls().matches(" install ").count(), 2);
+    Ok(())
+}
+
+/// The README's first command installs only what it was told to: by `--yes`, or on a terminal.
+fn quickstart_asks_first() -> Outcome {
+    if !rustix::process::geteuid().is_root() {
+        return Err(skip("only root may install"));
+    }
+    if let Some(reason) = kiln::sandbox::Isolation::probe()?.missing_reason() {
+        return Err(skip(format!("no sandbox to hide files in: {reason}")));
+    }
+    let question = "libssl-dev. Install them with apt? [y/N] ";
+    // Nobody is there to answer.
+    let apt = Apt::new("exit 100")?;
+    apt.run(&["quickstart"])?
+        .exits(20)?
+        .never_says(question)?
+        .warns(
+            "hint: run the same command with `--yes`, or first `apt-get update && apt-get install",
+        )?;
+    assert_eq!(apt.calls(), "", "nobody agreed");
+    // Only a clear yes is one.
+    for answer in ["n", "", "yess"] {
+        let mut terminal = apt.on_terminal("quickstart")?;
+        terminal.shows(question)?;
+        terminal.types(&format!("{answer}\n"))?;
+        terminal.shows("with `--yes`")?;
+        terminal.running.wait()?.exits(20)?;
+        assert_eq!(apt.calls(), "", "{answer:?}");
+    }
+    let mut terminal = apt.on_terminal("quickstart")?;
+    terminal.shows(question)?;
+    terminal.types("y\n")?;
+    terminal.shows("failed to install")?;
+    terminal.running.wait()?.exits(20)?;
+    assert!(apt.calls().contains(" install "), "{}", apt.calls());
+    // `--yes` asks nothing.
+    let apt = Apt::new("exit 100")?;
+    apt.run(&["quickstart", "--yes"])?
+        .exits(20)?
+        .never_says(question)?;
+    assert!(apt.calls().contains(" install "), "{}", apt.calls());
     Ok(())
 }

@@ -55,6 +55,7 @@ mod node;
 mod probe;
 mod quickstart;
 mod real_release;
+mod refresh;
 mod releases;
 mod robust;
 mod roots;
@@ -95,6 +96,7 @@ fn all() -> Vec<Case> {
     cases.extend(probe::cases());
     cases.extend(quickstart::cases());
     cases.extend(real_release::cases());
+    cases.extend(refresh::cases());
     cases.extend(releases::cases());
     cases.extend(kconfig::cases());
     cases.extend(main_job::cases());

@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+use kiln::failure::Exit;
+use rustix::process::Signal;
+
 use crate::support::guest::guest_build;
 use crate::support::{Case, Env, Outcome, fail};
 
@@ -15,6 +18,20 @@ pub fn cases() -> Vec<Case> {
 fn proves_what_it_says() -> Outcome {
     let guest = guest_build()?;
     let env = Env::new()?;
+    // Stopped half way, it goes on where it was.
+    let mut stopped = env
+        .kiln(["quickstart", "--yes"])
+        .in_dir(&guest.workspace)
+        .deadline(Duration::from_mins(30))
+        .start()?;
+    stopped.until("the source is proven", |run| {
+        Ok(run.stderr_so_far()?.contains("tar sha256"))
+    })?;
+    stopped.signal_group(Signal::INT)?;
+    stopped
+        .wait()?
+        .exits(Exit::Interrupted)?
+        .warns("run the same command again")?;
     let done = env
         .kiln(["quickstart", "--yes", "--format", "json"])
         .in_dir(&guest.workspace)

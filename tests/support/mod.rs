@@ -19,6 +19,7 @@ pub mod release;
 pub mod rust_source;
 pub mod suites;
 pub mod tar;
+pub mod terminal;
 pub mod tree;
 pub mod xz;
 

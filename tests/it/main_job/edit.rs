@@ -1,7 +1,6 @@
 //! The configuration of the real tree: changed by hand in its own menuconfig, on a terminal; trimmed
 //! to the modules that a machine has loaded.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use camino::Utf8Path;
@@ -9,8 +8,9 @@ use kiln::digest::Sha256;
 use kiln::failure::Exit;
 use rustix::process::Signal;
 
-use crate::support::env::{KILN, Running};
+use crate::support::env::KILN;
 use crate::support::made_up::MadeUp;
+use crate::support::terminal::Terminal;
 use crate::support::{Case, Outcome, Stop, child, fail, linux, skip};
 
 /// The cases of this module.
@@ -25,70 +25,9 @@ pub fn cases() -> Vec<Case> {
 /// The kernel's configuration programs are compiled first, on a machine that others use.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// A program on a terminal of its own, and the keys that are typed there.
-struct Terminal {
-    running: Running,
-    keys: std::fs::File,
-    seen: usize,
-}
-
-impl Terminal {
-    /// Starts `kiln LINE` under `script`, which makes the terminal.
-    fn start(made: &MadeUp, line: &str) -> Result<Self, Stop> {
-        if !Utf8Path::new("/usr/bin/script").exists() {
-            return Err(skip("there is no script(1) to make a terminal with"));
-        }
-        let pipe = made.env.root().join("keys");
-        if !pipe.exists() {
-            rustix::fs::mkfifoat(rustix::fs::CWD, pipe.as_std_path(), 0o600.into())?;
-        }
-        let script = format!(
-            "exec script --quiet --return --command 'exec {KILN} {line}' /dev/null < {pipe}"
-        );
-        let run = made.env.program("/bin/sh", ["-c", &script]);
-        let running = run.env("TERM", "xterm").deadline(PATIENCE).start()?;
-        // Opens once the other end does.
-        let keys = std::fs::File::options().write(true).open(&pipe)?;
-        Ok(Self {
-            running,
-            keys,
-            seen: 0,
-        })
-    }
-
-    /// Waits until this is on the screen, drawn since the last key.
-    fn shows(&mut self, text: &str) -> Result<(), Stop> {
-        let seen = self.seen;
-        self.running.until(&format!("it shows {text:?}"), |run| {
-            let screen = run.stdout_so_far()?;
-            Ok(plain(screen.get(seen..).unwrap_or_default()).contains(text))
-        })
-    }
-
-    /// Types.
-    fn types(&mut self, keys: &str) -> Result<(), Stop> {
-        self.seen = self.running.stdout_so_far()?.len();
-        self.keys.write_all(keys.as_bytes())?;
-        Ok(())
-    }
-}
-
-/// What is drawn, without how.
-fn plain(screen: &str) -> String {
-    let mut out = String::new();
-    let mut rest = screen.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '\u{1b}' => match rest.next() {
-                Some('[') => drop(rest.find(char::is_ascii_alphabetic)),
-                Some('(' | ')') => drop(rest.next()),
-                _ => {}
-            },
-            '\u{e}' | '\u{f}' => {}
-            _ => out.push(c),
-        }
-    }
-    out
+/// `kiln LINE` on a terminal.
+fn on_terminal(made: &MadeUp, line: &str) -> Result<Terminal, Stop> {
+    Terminal::start(&made.env, &format!("{KILN} {line}"), PATIENCE)
 }
 
 fn menuconfig() -> Outcome {
@@ -100,7 +39,7 @@ fn menuconfig() -> Outcome {
     made.kiln("resolve made").run()?.exits(0)?;
     let fragment = "config-fragments/made-edit.config";
 
-    let mut terminal = Terminal::start(&made, "config edit made")?;
+    let mut terminal = on_terminal(&made, "config edit made")?;
     // The first letter of an entry is drawn apart.
     terminal.shows("eneral setup")?;
     let steps = [
@@ -135,18 +74,18 @@ fn menuconfig() -> Outcome {
         .says("2 of 2 requests are met")?;
 
     // Ctrl-C is the editor's, and ends with it; left without a change, it writes nothing.
-    let mut terminal = Terminal::start(&made, "config edit made --into more")?;
+    let mut terminal = on_terminal(&made, "config edit made --into more")?;
     terminal.shows("eneral setup")?;
     terminal.types("\u{3}")?;
     terminal.shows("error: interrupted")?;
     terminal.running.wait()?.exits(130)?;
-    let mut terminal = Terminal::start(&made, "config edit made --into more")?;
+    let mut terminal = on_terminal(&made, "config edit made --into more")?;
     terminal.shows("eneral setup")?;
     terminal.types("\u{1b}\u{1b}")?;
     terminal.shows("nothing was changed")?;
     terminal.running.wait()?.exits(0)?;
     // Ended from outside, it goes.
-    let mut terminal = Terminal::start(&made, "config edit made --into more")?;
+    let mut terminal = on_terminal(&made, "config edit made --into more")?;
     terminal.shows("eneral setup")?;
     for pid in child::processes_marked(&format!("{KILN}\0config\0edit\0made")) {
         let pid = i32::try_from(pid)
@@ -164,7 +103,7 @@ fn menuconfig() -> Outcome {
 fn shell() -> Outcome {
     let made = MadeUp::sandboxed()?;
     made.kiln("resolve made").run()?.exits(0)?;
-    let mut terminal = Terminal::start(&made, "shell made")?;
+    let mut terminal = on_terminal(&made, "shell made")?;
     terminal.shows("$ ")?;
     terminal.types("sleep 617\n")?;
     let mark = "sleep\u{0}617";
