@@ -25,8 +25,8 @@
 //!                                                                  pure: no file, process, clock
 //! 1  tools     files clock interrupt command sandbox store qemu    touch the world, know no kernels
 //!              machine/                                         what a machine is, read from /sys
-//! 2  node      boot/                                             what runs on a node: slots, the
-//!                                                                  boot gate
+//! 2  node      boot/ node/                                       what runs on a node: slots, the
+//!                                                                  boot gate; who owns which core
 //! 3  builder   spec/ -> source/ -> kconfig/ -> kbuild/ -> image/   one way, left to right: a room
 //!                                                                  takes only proven types from
 //!                                                                  those before it
@@ -56,6 +56,7 @@ pub mod kbuild;
 pub mod kconfig;
 pub mod kernel;
 pub mod machine;
+pub mod node;
 pub mod pipeline;
 pub mod progress;
 pub mod proof;

@@ -23,6 +23,7 @@ mod init;
 mod keys;
 mod man;
 mod node;
+mod node_plan;
 mod quickstart;
 mod reproduce;
 mod resolve;

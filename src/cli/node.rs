@@ -10,7 +10,7 @@ use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::cpus::CpuSet;
 use crate::failure::{Exit, Failure};
 use crate::machine::{self, DeviceKind, Domain, Fingerprint, Movable, Platform, Root, Topology};
-use crate::ui::{Answer, Style, Table, Tone};
+use crate::ui::{Answer, Style, Table, Tone, chip};
 
 pub(super) static FINGERPRINT: Verb = Verb {
     path: &["node", "fingerprint"],
@@ -167,12 +167,10 @@ fn head(found: &Fingerprint) -> String {
 }
 
 /// A cache's size for people.
-pub(super) fn size(domain: &Domain) -> String {
-    match domain.size_kib {
-        None => "unknown size".to_owned(),
-        Some(kib) if kib % 1024 == 0 => format!("{} MiB", kib / 1024),
-        Some(kib) => format!("{kib} KiB"),
-    }
+fn size(domain: &Domain) -> String {
+    domain
+        .size_kib
+        .map_or_else(|| "unknown size".to_owned(), chip::size)
 }
 
 fn domains(topology: &Topology) -> String {
@@ -235,13 +233,18 @@ fn interrupts(found: &Fingerprint) -> String {
         let of_kind = found.interrupts.iter().filter(|irq| irq.movable == movable);
         of_kind.count()
     };
-    let mut out = vec![format!(
+    let mut out = Vec::new();
+    if found.interrupts.is_empty() {
+        out.push("interrupts: none told\n".to_owned());
+    } else {
+        out.push(format!(
         "interrupts: {} in use; {} can be moved, {} managed by their drivers, {} cannot be moved\n",
         found.interrupts.len(),
         count(Movable::Yes),
         count(Movable::Managed),
         count(Movable::No)
-    )];
+    ));
+    }
     let mut table = Table::new();
     for device in &found.devices {
         let kind = match device.kind {

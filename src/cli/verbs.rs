@@ -146,6 +146,7 @@ pub static VERBS: &[&Verb] = &[
     &super::gate::REJECT,
     &super::gate::DEADMAN,
     &super::node::FINGERPRINT,
+    &super::node_plan::PLAN,
     &super::keys::LINT,
     &super::keys::REFRESH,
     &super::holders::NEW,

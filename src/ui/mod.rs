@@ -5,6 +5,7 @@
 
 mod annotate;
 mod answer;
+pub mod chip;
 mod explain;
 mod failure;
 mod guard;

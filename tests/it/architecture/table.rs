@@ -50,6 +50,7 @@ pub(super) const ROOMS: &[Room] = &[
     room("qemu", 1, &["files", "clock", "command", "interrupt"]),
     room("machine", 1, &["files"]),
     room("boot", 2, &[]),
+    pure("node", 2, &[]),
     pure("spec", 3, &[]),
     room("source", 3, &["spec"]),
     room("kconfig", 3, &["spec"]),
