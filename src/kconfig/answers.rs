@@ -7,6 +7,7 @@ use super::explain::{Answer, Explainer, Fix, Ground};
 use super::finding::{Finding, Kind, Severity};
 use super::guard::Evidence;
 use super::language::Model;
+use super::probed::Probed;
 use super::request::Request;
 use crate::dotconfig::{DotConfig, Value};
 
@@ -118,12 +119,13 @@ fn drift(evidence: &Evidence<'_>, model: &mut Model, findings: &mut [Finding]) {
         base: evidence.base,
     };
     let explainer = Explainer::new(model, ground);
+    let probed = Probed::new(explainer.model().tree());
     for finding in findings {
         let name = finding.symbol.clone();
         if explainer.agrees(&name, evidence.base_alone.value(&name)) {
             reason(evidence.base_alone, &explainer, finding);
             if let Kind::Drift { probes, .. } = &mut finding.kind {
-                *probes = explainer.probes_behind(&name);
+                *probes = explainer.probes_behind(&name, &probed);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::guard::GuardReport;
+use super::probed::Probed;
 use super::request::{Request, shown};
 use super::symbols::Symbols;
 use crate::digest::Sha256;
@@ -35,7 +36,7 @@ pub struct Intent {
     pub base: Sha256,
     /// What was asked, by symbol without `CONFIG_`.
     pub asked: BTreeMap<String, Asked>,
-    /// Symbols whose value is what a probe of the toolchain says.
+    /// Symbols whose value follows from what probes of the toolchain say.
     pub toolchain: BTreeSet<String>,
 }
 
@@ -49,13 +50,13 @@ impl Intent {
             };
             (request.symbol.clone(), asked)
         });
-        let probed = symbols.names().filter(|name| symbols.is_probed(name));
+        let probed = symbols.tree().map(|tree| Probed::new(tree).names());
         Self {
             schema: SCHEMA.to_owned(),
             version: report.version,
             base: report.base,
             asked: asked.collect(),
-            toolchain: probed.map(str::to_owned).collect(),
+            toolchain: probed.unwrap_or_default(),
         }
     }
 
@@ -130,7 +131,6 @@ pub fn compare(from: (&Intent, &DotConfig), to: (&Intent, &DotConfig)) -> Vec<Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kconfig::language::{Memory, Tree};
 
     fn intent(asked: &[(&str, &str)], toolchain: &[&str]) -> Intent {
         let asked = asked.iter().map(|(symbol, value)| {
@@ -175,18 +175,6 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(s, g)| (s.to_owned(), g)));
         assert_eq!(compare((&a, &one), (&a, &one)), []);
-    }
-
-    #[test]
-    fn what_asks_the_toolchain_is_known() {
-        let text = "config PROBED\n\tdef_bool $(shell,cc -zero)\nconfig PLAIN\n\tdef_bool y\n\
-                    config TEXT\n\tstring\n\tdefault \"$(CC_VERSION_TEXT)\"\n";
-        let mut host = Memory::of(text);
-        host.programs.insert("cc -zero", "y");
-        let tree = Tree::parse(&host, "Kconfig").unwrap();
-        let symbols = Symbols::new(Some(&tree));
-        assert!(symbols.is_probed("PROBED") && symbols.is_probed("TEXT"));
-        assert!(!symbols.is_probed("PLAIN") && !symbols.is_probed("NONE"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod judge;
 mod known;
 mod merge;
 mod nearest;
+mod probed;
 mod request;
 mod say;
 mod symbols;

@@ -176,16 +176,6 @@ impl<'t> Symbols<'t> {
         members.filter_map(move |member| Some(tree?.symbol(*member).name.as_str()))
     }
 
-    /// Whether a default of it is what a program or the environment answered, such as
-    /// `def_bool $(cc-option,-fzero)`: the Kconfig files' way to ask the toolchain.
-    pub fn is_probed(self, name: &str) -> bool {
-        let (Some(tree), Some((_, symbol))) = (self.tree, self.get(name)) else {
-            return false;
-        };
-        let mut places = symbol.defaults.iter().map(|default| default.place);
-        places.any(|place| tree.probes_at(place).next().is_some())
-    }
-
     /// All names that are defined, in no order.
     pub fn names(self) -> impl Iterator<Item = &'t str> + use<'t> {
         let symbols = self.tree.into_iter().flat_map(Tree::symbols);

@@ -5,7 +5,9 @@
 //! (`tests/oracle/oracle.c`); some questions go through the real `make olddefconfig` too. Every
 //! seed is fixed and printed. A difference is made small and printed as the lines that show it.
 
+mod fuzz;
 mod minimise;
+mod own;
 mod requests;
 mod small;
 mod traps;
@@ -65,6 +67,8 @@ pub fn cases() -> Vec<Case> {
         Case::new("engine::trial_is_a_full_reading", trials),
     ]);
     cases.extend(traps::cases());
+    cases.extend(fuzz::cases());
+    cases.extend(own::cases());
     cases
 }
 

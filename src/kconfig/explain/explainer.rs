@@ -9,6 +9,7 @@ use super::steps;
 use super::who::{self, Answered, SetBy};
 use crate::dotconfig::{DotConfig, Value};
 use crate::kconfig::language::{Ask, Model, SymbolId, Tri, Type};
+use crate::kconfig::probed::Probed;
 use crate::kconfig::request::{Request, Source, Wanted};
 
 /// Where the lines of a configuration come from.
@@ -108,8 +109,13 @@ impl<'m> Explainer<'m> {
         found.as_ref().unwrap_or(&Value::No) == value.unwrap_or(&Value::No)
     }
 
-    /// The probes of programs that a symbol's value rests on.
-    pub fn probes_behind(&self, symbol: &str) -> Vec<Answered> {
+    /// The probes of programs that a symbol's value rests on: those that took it away, or all that
+    /// it follows from.
+    pub(in crate::kconfig) fn probes_behind(
+        &self,
+        symbol: &str,
+        probed: &Probed<'_>,
+    ) -> Vec<Answered> {
         let Some(id) = self.symbol(symbol) else {
             return Vec::new();
         };
@@ -119,6 +125,10 @@ impl<'m> Explainer<'m> {
             if !probes.contains(probe) {
                 probes.push(probe.clone());
             }
+        }
+        if probes.is_empty() {
+            let behind = probed.behind(id).into_iter();
+            return behind.map(|p| Answered::new(self.model, p)).collect();
         }
         probes
     }

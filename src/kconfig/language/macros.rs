@@ -56,6 +56,8 @@ pub(super) enum Assignment {
 struct Variable {
     text: String,
     recursive: bool,
+    /// The last command that was run for its text, where it was expanded when it was defined.
+    command: Option<String>,
 }
 
 /// Why a text could not be expanded.
@@ -113,17 +115,23 @@ impl Macros {
             // An undefined variable is recursive.
             (Assignment::Recursive, _) | (Assignment::Append, None) => (true, false),
         };
+        self.command = None;
         let text = if recursive {
             text.to_owned()
         } else {
             self.expand(scene, text)?
         };
+        let command = self.command.take();
         let entry = self.variables.entry(name.to_owned());
         let variable = entry.or_insert_with(|| Variable {
             text: String::new(),
             recursive,
+            command: None,
         });
         variable.recursive = recursive;
+        if command.is_some() || !append {
+            variable.command = command;
+        }
         if append {
             variable.text.push(' ');
             variable.text.push_str(&text);
@@ -143,7 +151,6 @@ impl Macros {
 
     /// The value of the reference whose inside, without `$(` and `)`, is `inside`.
     pub(super) fn reference(&mut self, scene: Scene<'_>, inside: &str) -> Result<String, Trouble> {
-        // A variable that was expanded where it is defined is no statement's probe.
         self.command = None;
         let value = self.call(scene, inside, &[], 0)?;
         if let Some(command) = self.command.take() {
@@ -212,11 +219,14 @@ impl Macros {
         }
         if let Some(variable) = self.variables.get(&name) {
             let text = variable.text.clone();
-            return if variable.recursive {
-                self.expand_in(scene, &text, &parts, depth + 1)
-            } else {
-                Ok(text)
-            };
+            if variable.recursive {
+                return self.expand_in(scene, &text, &parts, depth + 1);
+            }
+            // What a program answered where the variable is defined is answered here too.
+            if let Some(command) = &variable.command {
+                self.command.get_or_insert_with(|| command.clone());
+            }
+            return Ok(text);
         }
         if let Some(value) = self.builtin(scene, &name, &parts)? {
             return Ok(value);

@@ -2,10 +2,10 @@
 //! in the catalogue; these are about what is written, and about what is no loss.
 
 use kiln::dotconfig::{DotConfig, Value};
-use kiln::kconfig::{Fragment, merge};
+use kiln::kconfig::{Fragment, Intent, Symbols, merge};
 
 use super::world::{fragment, world};
-use crate::support::{Case, Outcome, linux};
+use crate::support::{Case, Outcome, fail, linux};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -13,6 +13,12 @@ pub fn cases() -> Vec<Case> {
         Case::new("kconfig::pitfall_one_line_a_symbol", one_line),
         Case::new("kconfig::pitfall_displaced_siblings_are_no_loss", siblings),
         Case::new("kconfig::pitfall_derived_values_are_no_loss", derived),
+        Case::new("kconfig::pitfall_another_compiler_is_drift", compiler),
+        Case::new("kconfig::pitfall_a_later_fragment_overrides", overridden),
+        Case::new(
+            "kconfig::pitfall_values_of_the_base_that_cannot_be_read",
+            base_values,
+        ),
         Case::new("kconfig::pitfall_three_spellings_of_off", spellings),
         Case::new("kconfig::pitfall_unquoted_and_prefixed_values", values),
         Case::new("kconfig::pitfall_keys_that_come_by_default", keys),
@@ -84,6 +90,123 @@ fn derived() -> Outcome {
     }
     let told = asked.told("CC_VERSION_TEXT");
     assert!(told.contains("$(CC_VERSION_TEXT)"), "{told}");
+    Ok(())
+}
+
+/// What a later fragment takes back with a reason is told with both lines, and is no loss; without a
+/// reason the two cannot be merged.
+fn overridden() -> Outcome {
+    let world = world()?;
+    let first = "CONFIG_HZ_1000=y\nCONFIG_LOG_BUF_SHIFT=18\n";
+    let second = "# kiln: override \"larger rings for the traces\"\nCONFIG_LOG_BUF_SHIFT=20\n";
+    let asked = world.ask_in_turn(&world.base, &[first, second])?;
+    let found = asked.found();
+    assert!(
+        found.contains(&"note overridden LOG_BUF_SHIFT".to_owned()),
+        "{found:#?}"
+    );
+    let told = asked.told("LOG_BUF_SHIFT");
+    for part in ["1.config:2", "2.config:2", "larger rings for the traces"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!((asked.report.met, asked.blocked()), (2, Vec::new()));
+    let value = asked.report.config().value("LOG_BUF_SHIFT");
+    assert_eq!(value, Some(&Value::Int("20".to_owned())));
+    // Without a reason it is a contradiction, whichever comes last.
+    let silent = world.ask_in_turn(&world.base, &[first, "CONFIG_LOG_BUF_SHIFT=20\n"]);
+    let refused = silent.err().ok_or_else(|| fail("merged"))?;
+    assert!(
+        refused.text().contains("LOG_BUF_SHIFT"),
+        "{}",
+        refused.text()
+    );
+    Ok(())
+}
+
+/// The reader takes `mauve` for m and drops a string without quotes, in silence; the base's line is
+/// named, and the value that came of it is no request's doing.
+fn base_values() -> Outcome {
+    let world = world()?;
+    let text = world.base.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let is = |symbol: &str| lines.iter().position(|line| line.starts_with(symbol));
+    let at = is("CONFIG_DEFAULT_HOSTNAME=").ok_or_else(|| fail("no host name"))?;
+    let module = is("CONFIG_BTRFS_FS=").ok_or_else(|| fail("no file system"))?;
+    let mut damaged = lines.clone();
+    damaged[at] = "CONFIG_DEFAULT_HOSTNAME=node";
+    damaged[module] = "CONFIG_BTRFS_FS=mauve";
+    let base = DotConfig::parse(format!("{}\n", damaged.join("\n")));
+    let asked = world.ask_in_turn(&base, &["CONFIG_HZ_1000=y\n"])?;
+    let found = asked.found();
+    for (symbol, at, value) in [
+        ("DEFAULT_HOSTNAME", at, "node"),
+        ("BTRFS_FS", module, "mauve"),
+    ] {
+        let problem = format!("warn base-problem {symbol}");
+        assert!(found.contains(&problem), "{problem}: {found:#?}");
+        let told = asked.told(symbol);
+        let line = format!("line {} gives CONFIG_{symbol} the value `{value}`", at + 1);
+        assert!(told.contains(&line), "{told}");
+    }
+    let config = asked.report.config();
+    assert_eq!(config.value("BTRFS_FS"), Some(&Value::Module));
+    assert_ne!(
+        config.value("DEFAULT_HOSTNAME"),
+        Some(&Value::Text("node".to_owned()))
+    );
+    assert!(asked.report.passes(), "{found:#?}");
+    let whole = world.ask("CONFIG_HZ_1000=y\n")?.found();
+    assert!(
+        !whole.iter().any(|f| f.contains("base-problem")),
+        "{whole:#?}"
+    );
+    Ok(())
+}
+
+/// A base of another compiler: what follows from that is drift with the probes behind it, also where
+/// several symbols stand between, and `config diff` counts it as the toolchain's.
+fn compiler() -> Outcome {
+    let alone = &world()?.alone.config;
+    let flipped = |symbol: &'static str| {
+        let off = alone.is_off(symbol);
+        (symbol, if off { "y" } else { "n" })
+    };
+    let version = alone.value("GCC_VERSION").map(ToString::to_string);
+    let version = if version.as_deref() == Some("110400") {
+        "140200"
+    } else {
+        "110400"
+    };
+    let other = [
+        ("GCC_VERSION", version),
+        flipped("GCC_ASM_GOTO_OUTPUT_BROKEN"),
+        flipped("CC_HAS_ASM_GOTO_OUTPUT"),
+    ];
+    let lines = other.map(|(symbol, value)| format!("CONFIG_{symbol}={value}\n"));
+    let is_other = |line: &&str| {
+        let is = |symbol: &str| line.contains(&format!("CONFIG_{symbol}"));
+        !other.iter().any(|(symbol, _)| is(symbol))
+    };
+    let base = world()?.base.text();
+    let kept: Vec<&str> = base.lines().filter(is_other).collect();
+    let asked =
+        world()?.pipeline_over("lts", &format!("{}\n{}", kept.join("\n"), lines.concat()))?;
+    let found = asked.found();
+    for (symbol, _) in other {
+        let drift = format!("note drift {symbol}");
+        assert!(found.contains(&drift), "{drift}: {found:#?}");
+        let told = asked.told(symbol);
+        assert!(told.contains("$(cc-version) at init/Kconfig"), "{told}");
+    }
+    let model = world()?.model();
+    let symbols = Symbols::new(Some(model.tree()));
+    let intent = Intent::of(&asked.report, &[], symbols);
+    for (symbol, _) in other.iter().chain(&[("CC_VERSION_TEXT", "")]) {
+        assert!(intent.toolchain.contains(*symbol), "{symbol}");
+    }
+    for symbol in ["HZ", "64BIT", "X86_64", "PREEMPT", "RCU_NOCB_CPU"] {
+        assert!(!intent.toolchain.contains(symbol), "{symbol}");
+    }
     Ok(())
 }
 

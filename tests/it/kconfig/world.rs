@@ -179,6 +179,18 @@ impl World {
         self.asked(Arc::new(inputs), "")
     }
 
+    /// What comes of several fragments, one after the other, over another base than this world's.
+    pub fn ask_in_turn(&self, base: &DotConfig, texts: &[&str]) -> Result<Asked<'_>, Stop> {
+        let alone = self.resolve(base.text())?;
+        let named = texts.iter().enumerate().map(|(at, text)| {
+            let fragment = Fragment::parse(&format!("{}.config", at + 1), text);
+            Ok(fragment?)
+        });
+        let fragments = named.collect::<Result<Vec<_>, Stop>>()?;
+        let inputs = self.inputs(&fragments, &[], base, &alone)?;
+        self.asked(Arc::new(inputs), "")
+    }
+
     /// The same, resolved only once however often it is asked under this name.
     pub fn ask_once(&self, name: &'static str, lines: &str) -> Result<Asked<'_>, Stop> {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
