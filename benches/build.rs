@@ -32,7 +32,7 @@ use kiln::command::{Cmd, Tool};
 use kiln::dotconfig::DotConfig;
 use kiln::kbuild::make::{Kbuild, Setup};
 use kiln::kbuild::packages::{self, Request};
-use kiln::kconfig::{Evidence, Facts, GuardedConfig, guard, merge};
+use kiln::kconfig::{Evidence, Facts, GuardedConfig, Reading, guard, merge};
 use kiln::kernel::Release;
 use kiln::progress::Silent;
 use kiln::sandbox::Isolation;
@@ -199,6 +199,6 @@ fn guarded(text: &str, release: &Release) -> GuardedConfig {
         version: release.version,
         today: None,
     };
-    let report = guard(&evidence, Err("of no use here".to_owned()));
+    let report = guard(&evidence, Reading::Nothing("of no use here".to_owned()));
     report.into_guarded().unwrap()
 }

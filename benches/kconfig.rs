@@ -29,7 +29,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use kiln::command::{Cmd, Tool};
 use kiln::dotconfig::DotConfig;
 use kiln::files;
-use kiln::kconfig::{Evidence, Facts, Fragment, export, guard, merge};
+use kiln::kconfig::{Evidence, Facts, Fragment, Reading, export, guard, merge};
 use kiln::kernel::{Series, Version};
 
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests")]
@@ -83,7 +83,10 @@ fn main() {
             today: None,
         };
         // What the engine adds is measured with the engine.
-        let report = guard(&evidence, Err("values alone are judged here".to_owned()));
+        let report = guard(
+            &evidence,
+            Reading::Nothing("values alone are judged here".to_owned()),
+        );
         report.digest().unwrap();
         report
     });

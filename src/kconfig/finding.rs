@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::explain::{Answered, Fix, Need, Selector, SetBy};
+use super::guard::Basis;
 use super::request::{Origin, Source, Waiver};
 use super::symbols::{Site, Type};
 
@@ -196,9 +197,12 @@ pub enum Kind {
         /// Its words.
         text: String,
     },
-    /// The Kconfig files of the tree cannot be read here, so nothing is explained.
+    /// The Kconfig files of the tree cannot be read here, or kiln makes of them what the tree does
+    /// not, so nothing is explained.
     Unexplained {
-        /// Why they cannot.
+        /// What the report rests on instead.
+        basis: Basis,
+        /// Why.
         reason: String,
     },
     /// A line of a built or running configuration that is not the guarded one.

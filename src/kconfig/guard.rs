@@ -15,7 +15,7 @@ use super::explain::{self, Causes};
 use super::finding::{Finding, Kind, Severity};
 use super::guarded::GuardedConfig;
 use super::known::Facts;
-use super::language::Model;
+use super::language::{Model, Tree};
 use super::merge::{Input, Merged, Overridden};
 use super::request::Request;
 use super::symbols::Symbols;
@@ -63,6 +63,56 @@ pub struct Evidence<'a> {
     pub today: Option<Date>,
 }
 
+/// How much kiln knows of the tree's Kconfig files while it judges.
+#[derive(Debug)]
+pub enum Reading<'m> {
+    /// All. It reads what it is asked about, and ends with the merged configuration.
+    Whole(&'m mut Model),
+    /// What the files say; but kiln makes of a configuration what the tree does not, as this reason
+    /// tells, so that nothing is explained.
+    Files(&'m Tree, String),
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+impl<'m> From<&'m mut Model> for Reading<'m> {
+    fn from(model: &'m mut Model) -> Self {
+        Self::Whole(model)
+    }
+}
+
+impl Reading<'_> {
+    fn tree(&self) -> Option<&Tree> {
+        match self {
+            Self::Whole(model) => Some(model.tree()),
+            Self::Files(tree, _) => Some(tree),
+            Self::Nothing(_) => None,
+        }
+    }
+
+    fn basis(&self) -> Basis {
+        match self {
+            Self::Whole(_) => Basis::Explained,
+            Self::Files(..) => Basis::Files,
+            Self::Nothing(_) => Basis::Values,
+        }
+    }
+}
+
+/// What a report rests on. Lost requests and lost options block by all three. A name that the tree
+/// does not have is known by the first two; by the last as far as the tree's own tool says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The tree's Kconfig files, and its values as kiln computes them: findings are explained.
+    Explained,
+    /// The tree's Kconfig files: types, prompts and choices are known, nothing is explained.
+    Files,
+    /// Values alone. What follows from others, or gave way in a choice, cannot be told from what was
+    /// lost, so it counts as lost.
+    Values,
+}
+
 /// What the judges look at: the evidence, and what the tree's Kconfig files say.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
@@ -100,6 +150,8 @@ pub struct GuardReport {
     pub schema: &'static str,
     /// The kernel's version.
     pub version: Version,
+    /// What it rests on.
+    pub basis: Basis,
     /// Digest of the base as given.
     pub base: Sha256,
     /// Digest of the merged configuration.
@@ -199,19 +251,20 @@ impl GuardReport {
 
 /// Judges a resolved configuration.
 ///
-/// `engine` is the tree's Kconfig files as kiln reads them, or why it cannot: then requests are
-/// judged all the same, by values, but nothing is explained. It reads what it is asked about, and
-/// ends with the merged configuration.
-pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) -> GuardReport {
+/// Requests are judged by values alone where the tree's Kconfig files cannot be read; the report says
+/// what it rests on.
+pub fn guard<'m>(evidence: &Evidence<'_>, reading: impl Into<Reading<'m>>) -> GuardReport {
+    let mut reading = reading.into();
+    let basis = reading.basis();
     let merged = evidence.merged;
     let changes = evidence.base_alone.diff(evidence.resolved);
-    let causes = match &mut engine {
-        Ok(model) => explain::causes(model, merged, evidence.base, &changes),
-        Err(_) => Causes::new(),
+    let causes = match &mut reading {
+        Reading::Whole(model) => explain::causes(model, merged, evidence.base, &changes),
+        Reading::Files(..) | Reading::Nothing(_) => Causes::new(),
     };
     let scene = Scene {
         evidence,
-        symbols: Symbols::new(engine.as_ref().ok().map(|model| model.tree())),
+        symbols: Symbols::new(reading.tree()),
         causes: &causes,
     };
     let mut findings = Vec::new();
@@ -226,10 +279,10 @@ pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) ->
         merged,
         scene.symbols,
     );
-    match engine {
-        Ok(model) => answers::add(evidence, model, &mut findings),
-        Err(reason) => {
-            let kind = Kind::Unexplained { reason };
+    match reading {
+        Reading::Whole(model) => answers::add(evidence, model, &mut findings),
+        Reading::Files(_, reason) | Reading::Nothing(reason) => {
+            let kind = Kind::Unexplained { basis, reason };
             // Whoever resolved the configuration has warned of it already.
             findings.push(Finding::new(Severity::Note, "", kind));
         }
@@ -239,6 +292,7 @@ pub fn guard(evidence: &Evidence<'_>, mut engine: Result<&mut Model, String>) ->
     GuardReport {
         schema: "kiln.guard/2",
         version: evidence.version,
+        basis,
         base: Sha256::of(evidence.base.text().as_bytes()),
         merged: Sha256::of(merged.text().as_bytes()),
         resolved: Sha256::of(evidence.resolved.text().as_bytes()),

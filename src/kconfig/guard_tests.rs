@@ -1,9 +1,12 @@
 use super::*;
 use crate::dotconfig::Value;
-use crate::kconfig::language::{Memory, Tree};
+use crate::kconfig::language::Memory;
 use crate::kconfig::{Fragment, Origin, Source, merge};
 use crate::spec::Collateral;
 use std::sync::Arc;
+
+#[path = "basis_tests.rs"]
+mod basis;
 
 const TREE: &str = concat!(
     "config FOO\n\tbool \"foo\"\n\tdepends on DEP\n",
@@ -37,7 +40,7 @@ struct Case {
     base_remarks: Vec<Remark>,
     today: Option<&'static str>,
     /// Whether the Kconfig files cannot be read.
-    blind: bool,
+    basis: Option<Basis>,
 }
 
 impl Case {
@@ -71,12 +74,12 @@ impl Case {
             version: "6.12.117".parse().unwrap(),
             today: self.today.map(|today| today.parse().unwrap()),
         };
-        let engine = if self.blind {
-            Err("no engine".to_owned())
-        } else {
-            Ok(&mut model)
-        };
-        guard(&evidence, engine)
+        let reason = || "no engine".to_owned();
+        match self.basis.unwrap_or(Basis::Explained) {
+            Basis::Explained => guard(&evidence, &mut model),
+            Basis::Files => guard(&evidence, Reading::Files(model.tree(), reason())),
+            Basis::Values => guard(&evidence, Reading::Nothing(reason())),
+        }
     }
 
     /// Each finding as `severity code symbol`.
@@ -235,7 +238,7 @@ fn requests_are_judged_where_the_kconfig_files_cannot_be_read() {
             symbol: Some("FO".to_owned()),
             text: "unknown symbol: FO".to_owned(),
         }],
-        blind: true,
+        basis: Some(Basis::Values),
         ..Case::default()
     };
     let found = case.found();

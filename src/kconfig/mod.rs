@@ -38,7 +38,7 @@ pub use derive::{Derived, derive};
 pub use export::export;
 pub use finding::{DefinedAt, Finding, InChoice, Kind, Known, Requested, Rival, Severity, Why};
 pub use fragment::{Assignment, Fragment, FragmentError, Problem};
-pub use guard::{Evidence, GuardFailed, GuardReport, Remark, guard};
+pub use guard::{Basis, Evidence, GuardFailed, GuardReport, Reading, Remark, guard};
 pub use guarded::{GuardedConfig, NotGuarded};
 pub use intent::{Asked, Difference, Ground, Intent, compare};
 /// The Kconfig language, which lies in `language/` as a package of its own.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::explain::{Answered, Fix, Selector};
 use super::finding::{Finding, Kind, Known, Requested, Rival, Why};
+use super::guard::Basis;
 use super::request::{Origin, Source};
 
 impl fmt::Display for Finding {
@@ -166,10 +167,15 @@ impl Finding {
                     "{name} (\"{prompt}\") is new to the base and took its default {actual}{help}"
                 )
             }
-            Kind::Unexplained { reason } => format!(
+            Kind::Unexplained {
+                basis: Basis::Values,
+                reason,
+            } => format!(
                 "the tree's Kconfig files cannot be read, so nothing is explained and no option's \
-                 type is known: {reason}"
+                 type is known; what follows from others, or gave way in a choice, counts as lost: \
+                 {reason}"
             ),
+            Kind::Unexplained { reason, .. } => format!("nothing is explained: {reason}"),
             Kind::BaseProblem { text } | Kind::ToolSaid { text } => text.clone(),
             _ => format!("{name} is {actual}"),
         }

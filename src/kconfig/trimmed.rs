@@ -66,7 +66,7 @@ mod tests {
             version: "6.12.117".parse().unwrap(),
             today: None,
         };
-        let mut report = guard(&evidence, Ok(&mut model));
+        let mut report = guard(&evidence, &mut model);
         let told = |report: &GuardReport| -> Vec<(String, &'static str, Severity)> {
             let mut told: Vec<_> = report
                 .findings

@@ -85,6 +85,17 @@ impl std::fmt::Display for AnsweredBy {
     }
 }
 
+/// The tree's Kconfig files, as kiln reads them.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// Its values are the tree's own.
+    Agrees(Model),
+    /// They are not, for this reason; what the files say holds all the same.
+    Differs(Model, String),
+    /// kiln cannot read them, for this reason.
+    Not(String),
+}
+
 /// The answers to base and request.
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -92,8 +103,8 @@ pub(super) struct Answers {
     pub(super) alone: Resolved,
     /// The request.
     pub(super) resolved: Resolved,
-    /// The tree as kiln reads it with the request, or why it does not.
-    pub(super) model: Result<Model, String>,
+    /// The tree as kiln reads it with the request.
+    pub(super) read: Read,
     /// Whose answers these are.
     pub(super) by: AnsweredBy,
 }
@@ -130,7 +141,7 @@ impl Session<'_> {
                 let ours = Answers {
                     alone,
                     resolved,
-                    model: Ok(engine.into_model()),
+                    read: Read::Agrees(engine.into_model()),
                     by: AnsweredBy::Engine {
                         probes: probes.asked,
                         run: probes.run,
@@ -168,7 +179,7 @@ fn by_the_tree_alone(
         alone,
         // Last, so that its result is what stands in the object tree.
         resolved: kbuild.olddefconfig(merged)?,
-        model: Err(reason.clone()),
+        read: Read::Not(reason.clone()),
         by: AnsweredBy::TreeAlone { reason },
     })
 }
@@ -183,17 +194,21 @@ fn compared(
     let resolved = kbuild.olddefconfig(merged)?;
     let mut differences = differences("the base alone", &ours.alone, &alone);
     differences.extend(self::differences("the request", &ours.resolved, &resolved));
-    let (model, by) = if differences.is_empty() {
-        (ours.model, AnsweredBy::Both)
-    } else {
-        // An explanation from values that are not the tree's would explain another configuration.
-        let reason = format!("kiln reads the tree otherwise: {}", differences.join("; "));
-        (Err(reason), AnsweredBy::Tree { differences })
+    let (read, by) = match ours.read {
+        Read::Agrees(model) if !differences.is_empty() => {
+            // An explanation from values that are not the tree's would explain another configuration.
+            let reason = format!("kiln reads the tree otherwise: {}", differences.join("; "));
+            (
+                Read::Differs(model, reason),
+                AnsweredBy::Tree { differences },
+            )
+        }
+        read => (read, AnsweredBy::Both),
     };
     Ok(Answers {
         alone,
         resolved,
-        model,
+        read,
         by,
     })
 }

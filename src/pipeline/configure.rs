@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::answers::{AnsweredBy, Answers, Asked};
+use super::answers::{AnsweredBy, Answers, Asked, Read};
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::clock;
@@ -16,9 +16,9 @@ use crate::files;
 use crate::kbuild::make::{Kbuild, Resolved, Setup};
 use crate::kbuild::root::{Look, Root};
 use crate::kbuild::warnings::KconfigWarning;
-use crate::kconfig::language::Model;
+use crate::kconfig::language::Tree;
 use crate::kconfig::{
-    self, Evidence, Facts, GuardReport, Intent, Merged, Origin, Remark, Request, Symbols,
+    self, Evidence, Facts, GuardReport, Intent, Merged, Origin, Reading, Remark, Request, Symbols,
 };
 use crate::proof::lock::{self, Lock};
 use crate::source::unpack::SourceTree;
@@ -41,9 +41,8 @@ pub struct Configured {
     pub report: GuardReport,
     /// The tree's makefiles; with the resolved configuration in place where the tree was asked.
     pub kbuild: Kbuild,
-    /// The tree by kiln's own reading, with the resolved configuration; nothing where kiln cannot
-    /// read it.
-    pub model: Option<Model>,
+    /// The tree by kiln's own reading, with the resolved configuration where the two agree.
+    pub(super) read: Read,
     /// Whose answer it is.
     pub by: AnsweredBy,
 }
@@ -56,7 +55,27 @@ impl Configured {
 
     /// What the tree's Kconfig files say about symbols.
     pub fn symbols(&self) -> Symbols<'_> {
-        Symbols::new(self.model.as_ref().map(Model::tree))
+        Symbols::new(self.read.tree())
+    }
+}
+
+impl Read {
+    /// What the guard may judge by. The report is the same wherever the source lies.
+    fn reading(&mut self, source: &Utf8Path) -> Reading<'_> {
+        let anywhere = |reason: &str| reason.replace(&format!("{source}/"), "");
+        match self {
+            Self::Agrees(model) => Reading::Whole(model),
+            Self::Differs(model, reason) => Reading::Files(model.tree(), anywhere(reason)),
+            Self::Not(reason) => Reading::Nothing(anywhere(reason)),
+        }
+    }
+
+    /// What the files say; nothing where kiln cannot read them.
+    fn tree(&self) -> Option<&Tree> {
+        match self {
+            Self::Agrees(model) | Self::Differs(model, _) => Some(model.tree()),
+            Self::Not(_) => None,
+        }
     }
 }
 
@@ -119,7 +138,7 @@ impl Session<'_> {
         let Answers {
             alone,
             resolved,
-            mut model,
+            mut read,
             by,
         } = self.answers(&kbuild, (base.text(), merged.text()), asked)?;
         progress.done(
@@ -150,12 +169,9 @@ impl Session<'_> {
                 // A waiver is judged when a build is made, never when it is made again.
                 today: self.rebuilding.is_none().then(today),
             },
-            // The report is the same wherever the source lies.
-            model
-                .as_mut()
-                .map_err(|reason| reason.replace(&format!("{}/", kbuild.source()), "")),
+            read.reading(kbuild.source()),
         );
-        if let (Some(_), Ok(model)) = (&trimmed, &mut model) {
+        if let (Some(_), Read::Agrees(model)) = (&trimmed, &mut read) {
             report.tell_trim_apart(&whole, &merged, model);
         }
         progress.done("guard", summary(&report));
@@ -165,7 +181,7 @@ impl Session<'_> {
             base_alone,
             report,
             kbuild,
-            model: model.ok(),
+            read,
             by,
         })
     }

@@ -1,6 +1,6 @@
 //! `explain`: one symbol under a pipeline's configuration as its files are now.
 
-use super::answers::Asked;
+use super::answers::{Asked, Read};
 use super::configure::Configured;
 use super::session::Session;
 use super::workspace::Loaded;
@@ -99,10 +99,12 @@ impl Session<'_> {
             merged,
             base,
             report,
-            model,
+            read,
             ..
         } = trial.configured;
-        let mut model = model.ok_or(ExplainError::Unreadable)?;
+        let Read::Agrees(mut model) = read else {
+            return Err(ExplainError::Unreadable.into());
+        };
         let ground = Ground {
             requests: &merged.requests,
             base: &base,

@@ -196,7 +196,7 @@ mod tests {
             version: "6.12.117".parse().unwrap(),
             today: None,
         };
-        guard(&evidence, Ok(&mut model))
+        guard(&evidence, &mut model)
     }
 
     /// A tree in which FOO needs DEP, asked for FOO.

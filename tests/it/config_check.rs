@@ -209,6 +209,7 @@ fn without_make_and_proven() -> Outcome {
     let real = Real::new(None)?;
     let answer = real.check(&[], MAKE_TOOLS)?;
     assert_eq!(answer["resolved_by"], "engine", "{answer}");
+    assert_eq!(answer["report"]["basis"], "explained");
     let ours = resolved(&real)?;
     assert!(ours.lines().count() > 8000, "{}", ours.lines().count());
     assert!(ours.contains("CONFIG_RCU_EXPERT=y\n"));
@@ -305,6 +306,7 @@ fn a_difference_is_told() -> Outcome {
     let ran = real.run(&["--prove", "--format", "json"], &[])?;
     let answer = ran.json()?;
     assert_eq!(answer["resolved_by"], "tree-differs", "{answer}");
+    assert_eq!(answer["report"]["basis"], "files");
     let differences = answer["differences"].to_string();
     assert!(differences.contains("`nothing` to kiln and `CONFIG_ONE_MORE=y` to the tree"));
     ran.warns("kiln's reading gives something else")?;
@@ -324,6 +326,7 @@ fn an_unreadable_tree_is_asked() -> Outcome {
     let ran = real.run(&["--format", "json"], &[])?;
     let answer = ran.json()?;
     assert_eq!(answer["resolved_by"], "tree", "{answer}");
+    assert_eq!(answer["report"]["basis"], "values");
     ran.warns("kiln cannot read this tree")?
         .warns("no line `CC`")?;
     assert!(resolved(&real)?.contains("CONFIG_RCU_EXPERT=y\n"));

@@ -82,6 +82,6 @@ pub fn guarded(text: &str) -> Result<GuardedConfig, Stop> {
         version: "6.18.40".parse()?,
         today: None,
     };
-    let report = guard(&evidence, Ok(&mut model));
+    let report = guard(&evidence, &mut model);
     Ok(report.into_guarded()?)
 }

@@ -24,7 +24,7 @@ fn report(findings: Vec<Finding>) -> GuardReport {
         version: "6.18.40".parse().unwrap(),
         today: None,
     };
-    let mut report = guard(&evidence, Ok(&mut model));
+    let mut report = guard(&evidence, &mut model);
     assert!(report.passes(), "{:?}", report.findings);
     report.findings = findings;
     report

@@ -327,7 +327,7 @@ impl World {
             version: self.version,
             today: None,
         };
-        Ok(guard(&evidence, Ok(model)))
+        Ok(guard(&evidence, model))
     }
 }
 
