@@ -55,7 +55,7 @@ fn kconfig() -> Outcome {
             } else {
                 String::new()
             },
-            answer: *dice.pick(&["y", "n", "", "140200", "\"", "y\n)", "$(shell,x)", "\u{0}"]),
+            answer: ANSWERS[dice.below(ANSWERS.len())],
         };
         let parsed = unharmed(&format!("{file}, seed {seed}"), || {
             let tree = Tree::parse(&host, "Kconfig")?;
@@ -205,6 +205,9 @@ fn kconfig_files(source: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Stop> {
     }
     Ok(found)
 }
+
+/// What programs and the environment answer.
+const ANSWERS: [&str; 8] = ["y", "n", "", "140200", "\"", "y\n)", "$(shell,x)", "\0"];
 
 /// What no file holds where it is put.
 const PIECES: &[&str] = &[

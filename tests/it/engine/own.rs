@@ -339,9 +339,8 @@ impl Dir {
     /// Whether the files are refused, with these words, at a place that the test names too where it
     /// names any.
     fn refuses(&self, words: &str) -> Outcome {
-        let error = match Tree::parse(self, "Kconfig") {
-            Ok(_) => return Err(fail("read without an error")),
-            Err(error) => error,
+        let Err(error) = Tree::parse(self, "Kconfig") else {
+            return Err(fail("read without an error"));
         };
         let ParseError::Text { file, line, .. } = &error else {
             return Err(error.into());
