@@ -62,6 +62,8 @@ pub struct Settings {
     pub checks: Vec<Check>,
     /// How long after the start of the kernel the gate decides.
     pub decide: Duration,
+    /// Words of the kernel's command line that are not for the kernel.
+    pub parameters: Vec<String>,
 }
 
 impl Default for Settings {
@@ -69,6 +71,7 @@ impl Default for Settings {
         Self {
             checks: Vec::new(),
             decide: DECIDE,
+            parameters: Vec::new(),
         }
     }
 }
@@ -299,7 +302,7 @@ mod tests {
         let node = node(uptime);
         let settings = Settings {
             checks,
-            decide: DECIDE,
+            ..Settings::default()
         };
         let since_boot = SinceBoot::of(&node.place).unwrap();
         run(&settings, &node.place, &since_boot)

@@ -27,16 +27,26 @@ pub enum End {
     Fires,
 }
 
-/// Waits for a verdict on the running trial until `limit` after the start of the kernel.
+/// Waits for a verdict on the running trial until `limit` after the start of the kernel. `early`: in the
+/// initramfs, until the deadman of the system takes over.
 ///
 /// # Errors
 /// Where the node's own files cannot be read.
-pub fn wait(place: &Place, limit: Duration) -> Result<End, BootError> {
+pub fn wait(place: &Place, limit: Duration, early: bool) -> Result<End, BootError> {
     // Words that cannot be read are no reason to restart a node that may be on its good kernel.
     if !gate::is_trial(place) {
         return Ok(End::Rests);
     }
+    // All that is needed at the end: when the initramfs gives way to the system, `/proc` and `/run` are
+    // moved away from a process that it started.
+    let told = gate::told(place)?;
     let since_boot = SinceBoot::of(place)?;
+    if early {
+        let process = std::process::id();
+        files::write(&place.early_deadman(), format!("{process}\n").as_bytes())?;
+    } else {
+        take_over(place);
+    }
     loop {
         if place.verdict().exists() {
             return Ok(End::Rests);
@@ -47,12 +57,32 @@ pub fn wait(place: &Place, limit: Duration) -> Result<End, BootError> {
         std::thread::sleep(PAUSE.min(limit.saturating_sub(since_boot.now())));
     }
     // The word of the gate may be missing where its commit is on the disk.
-    let told = gate::told(place)?;
     Ok(if is_committed(place, &told) {
         End::Rests
     } else {
         End::Fires
     })
+}
+
+/// Ends the deadman of the initramfs: from here on this one watches. Where there is none, or it is gone,
+/// nothing is lost; two that watch do no harm.
+fn take_over(place: &Place) {
+    let path = place.early_deadman();
+    let text = files::read_text(&path, 64).unwrap_or_default();
+    let Some(process) = text
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    else {
+        return;
+    };
+    // A process of another program may have the number by now.
+    let name = place.at(&format!("proc/{}/comm", process.as_raw_nonzero()));
+    if files::read_text(&name, 64).is_ok_and(|name| name.trim() == "kiln") {
+        let _gone = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    }
+    let _removed = files::remove_file(&path);
 }
 
 fn is_committed(place: &Place, told: &Told) -> bool {

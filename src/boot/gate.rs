@@ -11,6 +11,7 @@ use super::block::{Block, Generation, Outcome, Slot, Unsure};
 use super::checks::{self, Settings, SinceBoot};
 use super::disk::{self, Gate};
 use super::error::BootError;
+use super::expected;
 use super::place::Place;
 use super::record;
 use super::rehearsal::Counting;
@@ -45,6 +46,8 @@ pub struct Report {
     pub outcome: Option<String>,
     /// The record that was written.
     pub record: Option<String>,
+    /// The id of the key that signed it, or why it is not signed.
+    pub signed: Option<Result<String, String>>,
     /// The health checks.
     pub checks: Vec<CheckResult>,
     /// Whether the state block had to be made new.
@@ -60,6 +63,7 @@ impl Report {
             why: None,
             outcome: None,
             record: None,
+            signed: None,
             checks: Vec::new(),
             repaired: false,
             counting: None,
@@ -185,7 +189,11 @@ fn judge(
     settings: &Settings,
 ) -> Result<Report, BootError> {
     let since_boot = SinceBoot::of(place)?;
-    let checks = checks::run(settings, place, &since_boot);
+    // What is not the kernel that was staged needs no patience.
+    let mut checks = expected::judge(place, told, &settings.parameters);
+    if checks.iter().all(|check| check.passed) {
+        checks.extend(checks::run(settings, place, &since_boot));
+    }
     let healthy = checks.iter().all(|check| check.passed);
     // Read again: what counts is what the disk says now.
     let block = gate.block()?;
@@ -282,7 +290,8 @@ fn written(
             0
         };
         let record = record::of(place, block, told, tried, left, checks.clone());
-        report.record = Some(record::write(place, &record)?);
+        let (path, signed) = record::write(place, &record)?;
+        (report.record, report.signed) = (Some(path), Some(signed));
         again::remember(place, tried, block.generation, block.last)?;
         report.outcome = Some(block.last.to_string());
         gate.write(&state::acknowledge(block))?;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::place::Place;
+use super::units;
 use crate::files;
 
 /// One way to hang.
@@ -21,6 +22,8 @@ pub struct Hang {
 struct Has {
     /// A hardware watchdog that runs: something feeds it.
     watchdog: bool,
+    /// A deadman in the initramfs.
+    early: bool,
 }
 
 /// Looks at the node. Staging lets no kernel in that would hang where it could panic.
@@ -33,6 +36,7 @@ pub fn of(place: &Place) -> Vec<Hang> {
     };
     judge(Has {
         watchdog: names.iter().any(runs),
+        early: place.at(units::INIT_TOP_PATH).exists(),
     })
 }
 
@@ -57,8 +61,8 @@ fn judge(has: Has) -> Vec<Hang> {
         by_watchdog("a restart that does not come about"),
         Hang {
             what: "an initramfs that waits for ever",
-            ended_by: None,
-            lacks: Some("a deadman in the initramfs"),
+            ended_by: has.early.then_some("the deadman in the initramfs"),
+            lacks: (!has.early).then_some("a deadman in the initramfs (`kiln boot init`)"),
         },
         Hang {
             what: "firmware, GRUB or the kernel while it unpacks itself",
@@ -74,14 +78,15 @@ mod tests {
 
     #[test]
     fn a_watchdog_ends_what_the_kernel_cannot() {
-        let open = |watchdog| {
-            let all = judge(Has { watchdog });
+        let open = |watchdog, early| {
+            let all = judge(Has { watchdog, early });
             for hang in &all {
                 assert_ne!(hang.ended_by.is_some(), hang.lacks.is_some(), "{hang:?}");
             }
             all.iter().filter(|hang| hang.lacks.is_some()).count()
         };
-        assert_eq!((open(false), open(true)), (4, 2));
+        assert_eq!((open(false, false), open(true, false)), (4, 2));
+        assert_eq!((open(false, true), open(true, true)), (3, 1));
     }
 
     #[test]
@@ -94,6 +99,12 @@ mod tests {
         files::write(&state, b"inactive\n").unwrap();
         assert_eq!(of(&place), judge(Has::default()));
         files::write(&state, b"active\n").unwrap();
-        assert_eq!(of(&place), judge(Has { watchdog: true }));
+        assert_eq!(
+            of(&place),
+            judge(Has {
+                watchdog: true,
+                early: false
+            })
+        );
     }
 }

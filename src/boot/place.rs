@@ -74,9 +74,19 @@ impl Place {
         self.at("var/lib/kiln/boot/outbox")
     }
 
+    /// The node's own key, which signs what it saw.
+    pub fn key(&self) -> Utf8PathBuf {
+        self.at("etc/kiln/node.key")
+    }
+
     /// The lock of everything that writes here; gone with the next boot.
     pub fn lock(&self) -> Utf8PathBuf {
         self.at("run/kiln/boot.lock")
+    }
+
+    /// The process of the deadman that the initramfs started.
+    pub fn early_deadman(&self) -> Utf8PathBuf {
+        self.at("run/kiln/deadman.pid")
     }
 
     /// Who made a verdict in this boot: it is there once the deadman is to rest.

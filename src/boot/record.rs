@@ -1,9 +1,12 @@
 //! The record of a trial, in the outbox: what an outcome waits for before it is acknowledged.
 
-use super::block::{Block, Slot};
+use super::block::{Block, Outcome, Slot};
+use super::died;
 use super::error::BootError;
 use super::gate;
+use super::key;
 use super::place::Place;
+use super::plan::Plan;
 use super::state::Told;
 use crate::clock;
 use crate::files;
@@ -26,6 +29,8 @@ pub(super) fn of(
         let text = files::read_text(&place.at(path), LIMIT).unwrap_or_default();
         text.trim().to_owned()
     };
+    // A trial that came so far as to be judged speaks for itself.
+    let died = matches!(block.last, Outcome::Exhausted | Outcome::Rejected);
     let release = place.slot(tried).join("release");
     BootRecord {
         node: boot_record::node(&text("etc/machine-id")),
@@ -41,15 +46,25 @@ pub(super) fn of(
         role: told.role.to_string(),
         why: told.why.to_string(),
         checks,
+        manifest: Plan::of(place, tried).ok().and_then(|plan| plan.manifest),
+        last_words: if died {
+            died::last_words(place)
+        } else {
+            Vec::new()
+        },
     }
 }
 
-/// Writes a record into the outbox, durably; returns its name as the node calls it. The same outcome
-/// of one generation has one name, so that a record that is written again replaces itself.
+/// Writes a record into the outbox, signed and durable; returns its name as the node calls it, and the
+/// id of the key or why it is not signed. The same outcome of one generation has one name, so that a
+/// record that is written again replaces itself.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub(super) fn write(place: &Place, record: &BootRecord) -> Result<String, BootError> {
+pub(super) fn write(
+    place: &Place,
+    record: &BootRecord,
+) -> Result<(String, Result<String, String>), BootError> {
     let path = place
         .outbox()
         .join(format!("{}-{}.json", record.generation, record.outcome));
@@ -57,9 +72,8 @@ pub(super) fn write(place: &Place, record: &BootRecord) -> Result<String, BootEr
     let payload = record
         .to_payload(&clock::now().to_string())
         .map_err(describe)?;
-    let bytes = Envelope::unsigned(boot_record::KIND, &payload)
-        .to_bytes()
-        .map_err(describe)?;
-    files::write(&path, &bytes)?;
-    Ok(place.shown(&path))
+    let mut envelope = Envelope::unsigned(boot_record::KIND, &payload);
+    let signed = key::sign(place, &mut envelope);
+    files::write(&path, &envelope.to_bytes().map_err(describe)?)?;
+    Ok((place.shown(&path), signed))
 }

@@ -12,6 +12,7 @@ use super::error::BootError;
 use super::gate::{boot_id, new_generation, told};
 use super::grub;
 use super::hangs::{self, Hang};
+use super::key;
 use super::place::Place;
 use super::preflight::{self, Asked, Finding};
 use super::rehearsal::Counting;
@@ -54,6 +55,7 @@ pub fn init(place: &Place, release: Option<&str>) -> Result<Staged, BootError> {
     gate.checkpoint()?;
     gate.verify(Slot::A, &load)?;
     let generation = new_generation()?;
+    key::ensure(place)?;
     // The state comes before what reads it: a node that is cut off in between starts as it always
     // did.
     gate.make(&Block::stable(generation, Slot::A))?;

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
+use crate::boot::key;
 use crate::boot::place::Place;
 use crate::boot::preflight::Finding;
 use crate::boot::setup::{self, Status};
 use crate::boot::trial::Staged;
 use crate::failure::{Exit, Failure};
+use crate::proof::key::PublicKey;
 use crate::ui::{Answer, Style, Tone};
 
 /// What may go wrong on a node.
@@ -158,8 +160,10 @@ fn init(context: &Context, wanted: &InitArguments) -> Result<Exit, Failure> {
         return Ok(if unfit { Exit::NodeRefused } else { Exit::Ok });
     }
     let staged = setup::init(&place, wanted.release.as_deref())?;
+    let key = key::ensure(&place)?;
     context.answer(&Done {
         staged,
+        key,
         says: "is known to be good",
         next: "run `update-grub`, then see with `kiln boot status` that GRUB runs the gate",
     })?;
@@ -194,6 +198,8 @@ impl Answer for Fitness {
 /// A slot that was filled.
 pub(super) struct Done {
     pub(super) staged: Staged,
+    /// What the node signs with.
+    pub(super) key: PublicKey,
     pub(super) says: &'static str,
     pub(super) next: &'static str,
 }
@@ -208,13 +214,19 @@ impl Answer for Done {
         } = &self.staged;
         let good = style.paint(Tone::Good, "ok:");
         format!(
-            "{good} slot {slot} {}: {release}\n    command line: {words}\n    next: {}\n",
-            self.says, self.next
+            "{good} slot {slot} {}: {release}\n    command line: {words}\n    the node signs with: {}\n    \
+             next: {}\n",
+            self.says, self.key, self.next
         )
     }
 
     fn json(&self) -> Value {
-        json!({"schema": "kiln.staged/1", "staged": self.staged, "next": self.next})
+        json!({
+            "schema": "kiln.boot-init/1",
+            "staged": self.staged,
+            "key": self.key.to_string(),
+            "next": self.next,
+        })
     }
 }
 

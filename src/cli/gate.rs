@@ -80,7 +80,7 @@ pub(super) static DEADMAN: Verb = Verb {
         line: "kiln gate deadman",
         says: "what the node's unit runs at every boot",
     }],
-    args: |command: Command| Arguments::augment_args(command),
+    args: |command: Command| DeadmanArguments::augment_args(command),
     run: |context, matches| deadman(context, &arguments(matches)?),
 };
 
@@ -92,6 +92,16 @@ struct Arguments {
 
     #[command(flatten)]
     root: Root,
+}
+
+#[derive(Debug, Args)]
+struct DeadmanArguments {
+    /// In the initramfs: until the deadman of the system takes over
+    #[arg(long)]
+    early: bool,
+
+    #[command(flatten)]
+    usual: Arguments,
 }
 
 impl Arguments {
@@ -136,6 +146,7 @@ fn settings(spec: GateSpec) -> Settings {
     Settings {
         checks: spec.checks.into_iter().map(check).collect(),
         decide: spec.decide.map_or(standard.decide, seconds),
+        parameters: spec.parameters.unwrap_or_default(),
     }
 }
 
@@ -194,7 +205,8 @@ fn reject(context: &Context, root: &Root) -> Result<Exit, Failure> {
     ended(context, &place, gate::reject(&place)?)
 }
 
-fn deadman(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
+fn deadman(context: &Context, arguments: &DeadmanArguments) -> Result<Exit, Failure> {
+    let wanted = &arguments.usual;
     let place = wanted.root.place(context);
     // It fires in any case: where the settings cannot be read, at its usual time.
     let limit = wanted
@@ -202,7 +214,7 @@ fn deadman(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
         .ok()
         .and_then(|spec| spec.deadman)
         .map_or(DEADMAN_LIMIT, Duration::from_secs);
-    let end = deadman::wait(&place, limit)?;
+    let end = deadman::wait(&place, limit, arguments.early)?;
     context.answer(&DeadmanAnswer(end))?;
     if end == End::Fires {
         deadman::restart(&place, "no verdict in time")?;
@@ -268,7 +280,12 @@ impl Answer for ReportAnswer {
             lines.push(format!("the last trial ended: {outcome}"));
         }
         if let Some(record) = &report.record {
-            lines.push(format!("record: {record} (not signed)"));
+            let signed = match &report.signed {
+                Some(Ok(key)) => format!("signed by {key}"),
+                Some(Err(why)) => format!("not signed: {why}"),
+                None => "not signed".to_owned(),
+            };
+            lines.push(format!("record: {record} ({signed})"));
         }
         let trimmed = lines.iter().map(|line| line.trim_end());
         trimmed.flat_map(|line| [line, "\n"]).collect()

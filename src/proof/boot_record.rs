@@ -37,7 +37,7 @@ pub struct BootRecord {
     pub generation: String,
     /// The slot of the trial.
     pub slot: String,
-    /// `committed`, `rejected`, `exhausted`, `load-failed` or `nowrite`.
+    /// `committed`, `rejected`, `exhausted`, `load-failed`, `nowrite` or `tried`.
     pub outcome: String,
     /// What `uname -r` prints under the kernel on trial.
     pub release: String,
@@ -51,6 +51,12 @@ pub struct BootRecord {
     pub why: String,
     /// The health checks; none where the kernel on trial never came so far.
     pub checks: Vec<CheckResult>,
+    /// Id of the manifest of the kernel on trial; absent where it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Sha256>,
+    /// The last lines that a kernel which died has left; absent where nothing was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_words: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,6 +130,8 @@ mod tests {
                 took_ms: 2100,
                 said: String::new(),
             }],
+            manifest: Some(Sha256::of(b"manifest")),
+            last_words: vec!["Kernel panic - not syncing: x".to_owned()],
         }
     }
 

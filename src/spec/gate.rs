@@ -19,6 +19,9 @@ pub struct GateSpec {
     /// Seconds after the start of the kernel at which a node without a verdict is restarted; 120
     /// where it is not set.
     pub deadman: Option<u64>,
+    /// Words of the kernel's command line that the kernel does not know, and programs of this node
+    /// read: their names, without values.
+    pub parameters: Option<Vec<String>>,
     /// The health checks.
     pub checks: Vec<CheckSpec>,
 }
@@ -139,6 +142,16 @@ pub static SHAPE: Shape = Shape::Table(&[
         "seconds after the start of the kernel at which a node without a verdict is restarted; 120 \
          where it is not set",
         Shape::Number(10, 3600),
+    ),
+    optional(
+        "parameters",
+        "words of the kernel's command line that are for programs of this node, by name; any other \
+         that the kernel does not know fails the trial",
+        Shape::List {
+            item: &Shape::Text(&TEXT),
+            least: 1,
+            distinct: true,
+        },
     ),
     required(
         "checks",

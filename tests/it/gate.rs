@@ -6,6 +6,7 @@ mod build;
 mod crash;
 mod faults;
 mod node;
+mod packages;
 mod rehearsal;
 
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(node::cases());
     cases.extend(rehearsal::cases());
     cases.extend(build::cases());
+    cases.extend(packages::cases());
     cases.extend(again::cases());
     cases.extend(crash::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();

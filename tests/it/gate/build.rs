@@ -130,7 +130,7 @@ fn staged() -> Outcome {
         .says("2. slot b again")?
         .says(&format!("3. slot a ({A}), which is good"))?
         .says("not ended by itself: all processors stuck at once")?
-        .says("not ended by itself: an initramfs that waits for ever")?;
+        .says("not ended by itself: firmware, GRUB or the kernel")?;
     let hook = std::fs::read(node.path("state-in-the-hook"))?;
     let hook = kiln::boot::block::Block::parse(&hook).expect("it is whole");
     assert_eq!(hook.trial, None);

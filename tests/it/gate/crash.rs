@@ -47,7 +47,8 @@ struct Scenario {
 
 const GENERATION: Generation = Generation(0x17);
 const ON_TRIAL: &str = "gate.slot=b gate.role=trial gate.why=counted gate.gen=0000000000000017 \
-                        gate.left=1";
+                        gate.left=1 panic=10 oops=panic softlockup_panic=1 \
+                        nmi_watchdog=panic hung_task_panic=1";
 const GOOD: &str = "gate.slot=a gate.role=good gate.why=stable gate.gen=0000000000000017 \
                     gate.left=0";
 const EXHAUSTED: &str = "gate.slot=a gate.role=good gate.why=exhausted \
@@ -286,6 +287,12 @@ fn matrix(most: Option<usize>) -> Outcome {
     for scenario in scenarios() {
         let disk = on_disk.disk("before.img", &scenario.before)?;
         on_disk.node.tell(scenario.told)?;
+        let release = if scenario.told == ON_TRIAL {
+            super::node::B
+        } else {
+            super::node::A
+        };
+        on_disk.node.write("proc/sys/kernel/osrelease", release)?;
         let ready = on_disk.node.path("srv/ready");
         kiln::files::remove_file(&ready)?;
         if scenario.healthy {
