@@ -49,6 +49,14 @@ pub enum FileError {
         /// What is there instead.
         path: Utf8PathBuf,
     },
+    /// A link where a directory of kiln's is, in which it removes what is old.
+    #[error(
+        "`{path}` is a symbolic link: expected a directory, since old files below it are removed"
+    )]
+    Link {
+        /// The link.
+        path: Utf8PathBuf,
+    },
     /// Not text.
     #[error("`{path}` is not UTF-8: the first wrong byte is at offset {offset}")]
     NotText {
@@ -96,11 +104,15 @@ impl Diagnose for FileError {
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound
                 | io::ErrorKind::NotADirectory
-                | io::ErrorKind::IsADirectory => Exit::Usage,
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::AlreadyExists => Exit::Usage,
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Exit::NoSpace,
                 _ => Exit::Unexpected,
             },
-            Self::TooLarge { .. } | Self::NotText { .. } | Self::NotAFile { .. } => Exit::Usage,
+            Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::NotAFile { .. }
+            | Self::Link { .. } => Exit::Usage,
             Self::Changed { .. } => Exit::NotVerified,
             Self::Locked { .. } => Exit::Locked,
             Self::Interrupted(interrupted) => interrupted.exit(),
@@ -117,6 +129,7 @@ impl Diagnose for FileError {
             Self::TooLarge { .. } => "file-too-large",
             Self::NotText { .. } => "file-not-text",
             Self::NotAFile { .. } => "not-a-file",
+            Self::Link { .. } => "link-in-the-way",
             Self::Changed { .. } => "file-changed",
             Self::Locked { .. } => "locked",
             Self::Interrupted(interrupted) => interrupted.code(),

@@ -48,7 +48,8 @@ impl Isolation {
     /// Tries whether a sandbox works, by running one.
     ///
     /// # Errors
-    /// As root without `setpriv`: untrusted bytes are never worked on as root.
+    /// As root without `setpriv`: untrusted bytes are never worked on as root. And where it could
+    /// not be tried: only a sandbox that was refused by this host is done without.
     pub fn probe() -> Result<Self, CommandError> {
         let setpriv = if rustix::process::geteuid().is_root() {
             Some(Tool::find("setpriv")?)
@@ -76,12 +77,15 @@ impl Isolation {
             .run();
         match tried {
             Ok(_elapsed) => Ok(isolation),
-            Err(CommandError::Interrupted(interrupted)) => Err(interrupted.into()),
-            Err(error) => Ok(Self::None {
-                reason: error.to_string(),
-                setpriv,
-                user: None,
-            }),
+            Err(error @ (CommandError::Failed { .. } | CommandError::Deadline { .. })) => {
+                Ok(Self::None {
+                    reason: error.to_string(),
+                    setpriv,
+                    user: None,
+                })
+            }
+            // No room for a temporary file, or no descriptor left, says nothing about sandboxes.
+            Err(error) => Err(error),
         }
     }
 

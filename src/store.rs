@@ -106,7 +106,11 @@ impl Store {
     /// Opens the store, creating it where missing.
     pub fn open(directory: &Utf8Path) -> Result<Self, FileError> {
         for part in ["sha256", "trees", "staging", "partial"] {
-            files::create_dir_all(&directory.join(part))?;
+            let part = directory.join(part);
+            if part.is_symlink() {
+                return Err(FileError::Link { path: part });
+            }
+            files::create_dir_all(&part)?;
         }
         Ok(Self {
             directory: directory.to_owned(),

@@ -41,7 +41,7 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// Check only these files, and what they name
-    #[arg(value_name = "FILES")]
+    #[arg(value_parser = super::run::path, value_name = "FILES")]
     files: Vec<Utf8PathBuf>,
 }
 

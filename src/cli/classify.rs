@@ -33,7 +33,7 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// The patch, a unified diff
-    #[arg(value_name = "PATCH")]
+    #[arg(value_parser = super::run::path, value_name = "PATCH")]
     patch: Utf8PathBuf,
 }
 

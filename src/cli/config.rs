@@ -16,7 +16,8 @@ use crate::kernel::Series;
 use crate::pipeline::answers::Asked;
 use crate::pipeline::check_config::ConfigCheck;
 use crate::pipeline::draft::DraftError;
-use crate::ui::{Answer, Guarded, Judged, Style, Text};
+use crate::spec::kinds;
+use crate::ui::{Answer, Guarded, Judged, Style, Text, printable};
 
 pub(super) static CHECK: Verb = Verb {
     path: &["config", "check"],
@@ -108,7 +109,7 @@ struct CheckArguments {
     pipeline: String,
 
     /// Keep report and configs in this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(value_parser = super::run::path, long, value_name = "DIR")]
     output: Option<Utf8PathBuf>,
 
     /// Ask the kernel's own `olddefconfig` too, and compare
@@ -278,9 +279,16 @@ fn edit(context: &Context, arguments: &EditArguments) -> Result<Exit, Failure> {
         Some(name) => name.clone(),
         None => format!("{}-edit", pipeline.name()),
     };
-    let path = work.workspace.fragment_path(&name);
     // Told before the evening's work, not after it.
-    if path.exists() {
+    if !(kinds::FRAGMENT.accepts)(&name) || name.contains('/') {
+        return Err(Failure::usage(format!(
+            "`{}` is no name for a fragment: expected letters, digits, `_`, `-` and `.`, without \
+             `.config`",
+            printable(&name)
+        )));
+    }
+    let path = work.workspace.fragment_path(&name);
+    if path.symlink_metadata().is_ok() {
         return Err(DraftError::Exists { path }.into());
     }
     let Some(draft) = session.edit_config(&pipeline)? else {

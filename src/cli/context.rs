@@ -70,7 +70,7 @@ pub(super) enum Colour {
 #[command(next_help_heading = "Global options")]
 pub(super) struct Global {
     /// The workspace, or a directory inside it
-    #[arg(short = 'C', long, global = true, value_name = "DIR")]
+    #[arg(value_parser = super::run::path, short = 'C', long, global = true, value_name = "DIR")]
     pub(super) directory: Option<Utf8PathBuf>,
 
     /// How to answer on stdout: text, or json (exactly one document); `config check` and `build`

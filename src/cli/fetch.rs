@@ -42,7 +42,7 @@ struct Arguments {
     pipeline: String,
 
     /// Make a mirror of the locked release in this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(value_parser = super::run::path, long, value_name = "DIR")]
     to: Option<Utf8PathBuf>,
 }
 

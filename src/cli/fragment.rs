@@ -46,7 +46,7 @@ pub(super) static FROM: Verb = Verb {
 #[derive(Debug, Args)]
 struct FromArguments {
     /// The config to reach
-    #[arg(value_name = "CONFIG")]
+    #[arg(value_parser = super::run::path, value_name = "CONFIG")]
     config: Utf8PathBuf,
 
     /// The pipeline whose base and source are taken

@@ -127,7 +127,7 @@ struct RotateArguments {
 #[derive(Debug, Args)]
 struct OriginArguments {
     /// Where the private key goes: outside of the repository, or where git ignores it
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = super::run::path, long, value_name = "FILE")]
     out: Option<Utf8PathBuf>,
 
     /// A public key made elsewhere: no private key is made

@@ -78,7 +78,7 @@ pub(super) static REFRESH: Verb = Verb {
 #[derive(Debug, Args)]
 struct RefreshArguments {
     /// Files that hold certificates, armored or binary
-    #[arg(value_name = "FILES", required_unless_present = "wkd")]
+    #[arg(value_parser = super::run::path, value_name = "FILES", required_unless_present = "wkd")]
     files: Vec<Utf8PathBuf>,
 
     /// Ask Web Key Directories: for this address, or for every known maintainer that is pinned

@@ -38,7 +38,7 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// Where to write them
-    #[arg(value_name = "DIR")]
+    #[arg(value_parser = super::run::path, value_name = "DIR")]
     target: Utf8PathBuf,
 }
 

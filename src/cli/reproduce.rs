@@ -59,14 +59,15 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// The manifest
+    #[arg(value_parser = super::run::path)]
     manifest: Utf8PathBuf,
 
     /// Where its packages are; `packages` beside it, or beside it, where it is not given
-    #[arg(long, value_name = "DIR")]
+    #[arg(value_parser = super::run::path, long, value_name = "DIR")]
     dir: Option<Utf8PathBuf>,
 
     /// Who may sign what; the workspace's keys/roles.yaml where it is not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = super::run::path, long, value_name = "FILE")]
     roles: Option<Utf8PathBuf>,
 
     /// Sign no evidence although `kiln.yaml` names signers

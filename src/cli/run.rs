@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use camino::Utf8PathBuf;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgMatches, Error, FromArgMatches};
 use serde_json::{Value, json};
@@ -126,6 +127,15 @@ pub(super) fn arguments<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, Fa
     A::from_arg_matches(matches).map_err(|error| usage(&error))
 }
 
+/// A path on the command line. An empty one, such as an unset variable, would be the directory that
+/// kiln was started in.
+pub(super) fn path(text: &str) -> Result<Utf8PathBuf, String> {
+    if text.is_empty() {
+        return Err("expected a path, found nothing".to_owned());
+    }
+    Ok(text.into())
+}
+
 /// Whether the command line asks for JSON, read without parsing it, for when that failed.
 fn wants_json(args: &[OsString]) -> bool {
     let args: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
@@ -162,6 +172,10 @@ fn refuse(error: &Error, json: bool, style: Style) -> Exit {
 /// clap's error in kiln's form.
 fn usage(error: &Error) -> Failure {
     let text = error.render().to_string();
+    if text.contains("PRIVATE KEY") {
+        return Failure::usage("the command line holds a private key: expected the name of a file")
+            .hint("every user of this host can read command lines: make a new key, and do not use this one");
+    }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Failure::usage("a verb is missing").hint("see `kiln help` for the verbs");
     }

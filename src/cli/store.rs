@@ -8,6 +8,8 @@ use super::context::Context;
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use super::work::Work;
+use camino::Utf8PathBuf;
+
 use crate::digest::Sha256;
 use crate::failure::{Diagnose as _, Exit, Failure};
 use crate::files;
@@ -189,7 +191,8 @@ fn verify(context: &Context, wanted: &VerifyArguments) -> Result<Exit, Failure> 
         }
     }
     answer.removed = wanted.remove;
-    let found = !answer.damaged.is_empty();
+    answer.strange.clone_from(&inventory.contents.strange);
+    let found = !(answer.damaged.is_empty() && answer.strange.is_empty());
     context.answer(&answer)?;
     Ok(if found { Exit::NotVerified } else { Exit::Ok })
 }
@@ -198,6 +201,8 @@ fn verify(context: &Context, wanted: &VerifyArguments) -> Result<Exit, Failure> 
 struct Verified {
     whole: usize,
     damaged: Vec<(Sha256, String, String)>,
+    /// What is no object; a name that a build would ask for may be among them.
+    strange: Vec<Utf8PathBuf>,
     removed: bool,
     hints: Vec<String>,
 }
@@ -208,13 +213,17 @@ impl Answer for Verified {
         let what = style.paint(Tone::Bad, what);
         let damaged = self.damaged.iter();
         let lines = damaged.map(|(_, name, error)| format!("{what}: {name}: {error}\n"));
+        let strange = self
+            .strange
+            .iter()
+            .map(|path| format!("no object: {path}; remove it\n"));
         let hints = self.hints.iter().map(|hint| format!("hint: {hint}\n"));
         let end = format!(
             "{} objects are whole, {} damaged\n",
             self.whole,
             self.damaged.len()
         );
-        lines.chain(hints).chain([end]).collect()
+        lines.chain(strange).chain(hints).chain([end]).collect()
     }
 
     fn json(&self) -> Value {
@@ -226,6 +235,7 @@ impl Answer for Verified {
             "schema": "kiln.store-verified/1",
             "whole": self.whole,
             "damaged": damaged.collect::<Vec<_>>(),
+            "strange": self.strange,
             "removed": self.removed,
         })
     }

@@ -50,18 +50,19 @@ pub(super) static VERB: Verb = Verb {
 #[derive(Debug, Args)]
 struct Arguments {
     /// The manifest
+    #[arg(value_parser = super::run::path)]
     manifest: Utf8PathBuf,
 
     /// Where its packages are; `packages` beside it, or beside it, where it is not given
-    #[arg(long, value_name = "DIR")]
+    #[arg(value_parser = super::run::path, long, value_name = "DIR")]
     dir: Option<Utf8PathBuf>,
 
     /// Evidence about it: statements that it was reproduced
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[arg(value_parser = super::run::path, long, value_name = "FILE", num_args = 1..)]
     evidence: Vec<Utf8PathBuf>,
 
     /// Who may sign what; the workspace's keys/roles.yaml where it is not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = super::run::path, long, value_name = "FILE")]
     roles: Option<Utf8PathBuf>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use camino::Utf8Path;
 
-use super::locked::check_source;
+use super::locked::{check_facts, check_source};
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::digest::Fingerprint;
@@ -30,6 +30,8 @@ pub struct Acquisition {
     pub tarball: VerifiedTarball,
     /// What a lock keeps.
     pub facts: lock::Source,
+    /// How it was signed anew since it was locked.
+    pub resigned: Option<String>,
 }
 
 /// The certificates of a pipeline, by role.
@@ -43,7 +45,7 @@ impl Session<'_> {
     pub fn acquire_locked(&self, pipeline: &Loaded, lock: &Lock) -> Result<Acquisition, Failure> {
         let inputs = &lock.inputs;
         check_source(pipeline, inputs)?;
-        match &inputs.source {
+        let found = match &inputs.source {
             lock::Source::KernelOrg { .. } => {
                 let locked = LockedRelease::of(&inputs.source);
                 self.kernel_org(pipeline, &inputs.version, |kernel_org| {
@@ -54,7 +56,15 @@ impl Session<'_> {
                 self.refuse_offline(pipeline, &inputs.source)?;
                 self.debian_source(pipeline, package, locked_source(inputs))
             }
-        }
+        }?;
+        let made = found.tarball.source_date_epoch();
+        check_facts(
+            pipeline,
+            inputs,
+            (&found.facts, made),
+            found.resigned.is_some(),
+        )?;
+        Ok(found)
     }
 
     /// Fetches and proves what is offered now: `version` of kernel.org, or the package that apt
@@ -161,6 +171,7 @@ impl Session<'_> {
         Ok(Acquisition {
             tarball: acquired.tarball,
             facts: acquired.facts,
+            resigned: acquired.resigned.map(|resigned| resigned.to_string()),
         })
     }
 
@@ -217,6 +228,7 @@ impl Session<'_> {
         Ok(Acquisition {
             tarball: found.tarball,
             facts: found.facts,
+            resigned: None,
         })
     }
 

@@ -193,6 +193,9 @@ impl Session<'_> {
         }
         let work = self.work_directory(lock)?;
         let source = self.acquire_locked(pipeline, lock)?;
+        if let Some(resigned) = &source.resigned {
+            run.doubt(format!("{resigned}, and the manifest names the locked one"));
+        }
         let tree =
             self.source_tree(pipeline, &source.tarball, &work.join("source"), Select::All)?;
         let directory = work.join("build");

@@ -12,6 +12,7 @@ use crate::kconfig::{Fragment, FragmentError};
 use crate::proof::canonical::CanonicalError;
 use crate::proof::lock::{Lock, LockError};
 use crate::source::keyring::Keyring;
+use crate::source::keys;
 use crate::source::patch::Patch;
 use crate::spec::pipeline::Trim;
 use crate::spec::{
@@ -111,6 +112,10 @@ pub fn workspace(start: &Utf8Path) -> Result<Checked, WorkspaceError> {
         }
         for name in names {
             let path = directory.join(name);
+            if directory == workspace.keys() && keys::holds_secret(&path) {
+                checker.secret(&path);
+                continue;
+            }
             let expected = match Kind::of(&path) {
                 // In the top directory only kiln.yaml is kiln's.
                 Some(Kind::Settings) => true,
@@ -173,6 +178,16 @@ impl<'a> Checker<'a> {
             column: 0,
             message: message.into(),
             hints: Vec::new(),
+        });
+    }
+
+    fn secret(&mut self, path: &Utf8Path) {
+        self.checked.findings.insert(Finding {
+            file: self.workspace.shown(path),
+            line: 0,
+            column: 0,
+            message: keys::SECRET.to_owned(),
+            hints: vec![keys::SECRET_HINT.to_owned()],
         });
     }
 

@@ -7,7 +7,7 @@ use super::check_config::Trial;
 use super::session::Session;
 use super::workspace::Loaded;
 use crate::command::CommandError;
-use crate::dotconfig::{Change, DotConfig};
+use crate::dotconfig::{Change, DotConfig, ProblemKind};
 use crate::failure::{Diagnose, Exit, Failure};
 use crate::files;
 use crate::interrupt::Interrupted;
@@ -40,6 +40,28 @@ pub enum DraftError {
         /// The fragment's file.
         path: Utf8PathBuf,
     },
+}
+
+/// A configuration to be reached must be one, line by line: what the kernel's reader would skip or
+/// misread can be no request.
+fn check_form(config: &DotConfig, shown: &str) -> Result<(), Failure> {
+    let wrong = config.problems().into_iter().find_map(|problem| {
+        let what = match problem.kind {
+            ProblemKind::Unexpected => "expected an assignment, a comment or nothing".to_owned(),
+            ProblemKind::Loose { symbol, value } => format!(
+                "CONFIG_{symbol} has the value `{value}`: expected y, m, n, a number or one quoted string"
+            ),
+            ProblemKind::Duplicate { .. } => return None,
+        };
+        Some(format!("{shown}:{}:{}: {what}", problem.line, problem.column))
+    });
+    match wrong {
+        Some(wrong) => Err(Failure::usage(wrong)),
+        None if config.symbols().next().is_none() => Err(Failure::usage(format!(
+            "{shown} is no configuration: expected lines like CONFIG_X=y, found none"
+        ))),
+        None => Ok(()),
+    }
 }
 
 impl Diagnose for DraftError {
@@ -90,6 +112,7 @@ impl Session<'_> {
         shown: &str,
     ) -> Result<Draft, Failure> {
         let wanted = DotConfig::parse(files::read_text(wanted, LIMIT)?);
+        check_form(&wanted, shown)?;
         let trial = self.trial(pipeline, "fragment from", Asked::Both)?;
         let tried = &trial.configured;
         let series = trial.lock.inputs.version.series;

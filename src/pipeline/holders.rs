@@ -1,5 +1,7 @@
 //! `keys new`, `keys rotate` and `keys revoke`: the roles file and private keys, changed together.
 
+use std::time::Duration;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::ToSpan as _;
 use jiff::civil::Date;
@@ -17,6 +19,9 @@ use crate::spec::roles::{self, EditError};
 
 /// Largest roles file that is changed, in bytes.
 const LIMIT: u64 = 1 << 20;
+
+/// How long another change of the keys is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many days the old key still counts beside the new one, where nobody says.
 const OVERLAP_DAYS: i32 = 90;
@@ -63,6 +68,8 @@ fn refused(message: impl Into<String>) -> Failure {
 
 /// The roles file as it is.
 struct Open {
+    /// Two changes at once would lose one, and a lost revocation is believed to be there.
+    _lock: files::Lock,
     path: Utf8PathBuf,
     shown: String,
     text: Option<String>,
@@ -71,6 +78,13 @@ struct Open {
 
 impl Open {
     fn read(workspace: &Workspace) -> Result<Self, Failure> {
+        workspace.refuse_links()?;
+        let lock = files::Lock::acquire(
+            &workspace.dot_kiln().join("locks/keys"),
+            "keys",
+            files::Wait::UpTo(PATIENCE),
+            |_holder| (),
+        )?;
         let path = workspace.roles_path();
         let shown = workspace.shown(&path);
         let text = match path.symlink_metadata() {
@@ -78,6 +92,7 @@ impl Open {
             Err(_) => None,
         };
         Ok(Self {
+            _lock: lock,
             path,
             shown,
             text,

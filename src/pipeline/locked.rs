@@ -49,6 +49,20 @@ pub enum LockedError {
         /// What changed.
         changed: Vec<String>,
     },
+    /// It states of the source what is not so.
+    #[error(
+        "the lock of `{pipeline}` says of its source that {fact} is {locked}: what was verified says {found}"
+    )]
+    Untrue {
+        /// The pipeline.
+        pipeline: String,
+        /// Name of the field.
+        fact: String,
+        /// In the lock.
+        locked: String,
+        /// Of the source.
+        found: String,
+    },
     /// The kept base config is not the locked one.
     #[error(
         "`{path}` is not the base config that the lock names: expected sha256 {expected}, found {found}"
@@ -66,7 +80,7 @@ pub enum LockedError {
 impl Diagnose for LockedError {
     fn exit(&self) -> Exit {
         match self {
-            Self::Base { .. } => Exit::NotVerified,
+            Self::Untrue { .. } | Self::Base { .. } => Exit::NotVerified,
             _ => Exit::Usage,
         }
     }
@@ -76,6 +90,7 @@ impl Diagnose for LockedError {
             Self::Absent { .. } => "lock-absent",
             Self::Behind { .. } => "lock-behind",
             Self::Frozen { .. } => "lock-frozen",
+            Self::Untrue { .. } => "lock-untrue",
             Self::Base { .. } => "base-changed",
         }
     }
@@ -88,6 +103,12 @@ impl Diagnose for LockedError {
             Self::Frozen { pipeline, .. } => vec![format!(
                 "run `kiln build {pipeline}` without `--locked`, and commit the lock it writes"
             )],
+            Self::Untrue { pipeline, .. } => vec![
+                "find out who changed it: `kiln resolve` writes only what it verified".to_owned(),
+                format!(
+                    "take the lock back from version control, or run `kiln resolve {pipeline}`"
+                ),
+            ],
             Self::Base { .. } => vec![
                 "take the kept file back from version control; `kiln resolve` writes both anew"
                     .to_owned(),
@@ -140,7 +161,7 @@ impl Session<'_> {
         let found = if path.symlink_metadata().is_ok() {
             let text = files::read_text(&path, LIMIT)?;
             let found = Sha256::of(text.as_bytes());
-            if found == expected.sha256 {
+            if found == expected.sha256 && u64::try_from(text.len()) == Ok(expected.bytes) {
                 return Ok(Some(text));
             }
             found.to_string()
@@ -318,11 +339,60 @@ pub(super) fn check_source(pipeline: &Loaded, locked: &Inputs) -> Result<(), Fai
         lock::Source::KernelOrg { .. } => "kernel.org's layout".to_owned(),
         lock::Source::Debian { package, .. } => format!("package {package}"),
     };
-    if wanted == found {
-        Ok(())
-    } else {
-        Err(behind(pipeline, "source", wanted, found))
+    if wanted != found {
+        return Err(behind(pipeline, "source", wanted, found));
     }
+    // Who signs the list of checksums was changed, or the lock was.
+    let role = |is_set| if is_set { "set" } else { "not set" }.to_owned();
+    match &locked.source {
+        lock::Source::KernelOrg { checksums, .. }
+            if *checksums == pipeline.spec.keys.checksums.is_empty() =>
+        {
+            let (wanted, locked) = (role(!*checksums), role(*checksums));
+            Err(behind(pipeline, "checksums role", wanted, locked))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A lock states of its source what was verified in this process, and nothing else: it is what a
+/// manifest repeats. A release that was `resigned` keeps its locked signature, which is not to be had
+/// any more; whoever builds says so.
+pub(super) fn check_facts(
+    pipeline: &Loaded,
+    inputs: &Inputs,
+    (found, made): (&lock::Source, i64),
+    resigned: bool,
+) -> Result<(), Failure> {
+    let untrue = |fact: String, locked: String, found: String| {
+        let pipeline = pipeline.name().to_owned();
+        Err(LockedError::Untrue {
+            pipeline,
+            fact,
+            locked,
+            found,
+        }
+        .into())
+    };
+    let mut locked = inputs.source.clone();
+    if let (
+        lock::Source::KernelOrg { signature, .. },
+        lock::Source::KernelOrg {
+            signature: served, ..
+        },
+    ) = (&mut locked, found)
+        && resigned
+    {
+        signature.clone_from(served);
+    }
+    if let Some((fact, locked, found)) = locked.difference(found) {
+        return untrue(fact, locked, found);
+    }
+    if !resigned && inputs.source_date_epoch != made {
+        let locked = inputs.source_date_epoch.to_string();
+        return untrue("source_date_epoch".to_owned(), locked, made.to_string());
+    }
+    Ok(())
 }
 
 fn check_base(pipeline: &Loaded, locked: &Inputs) -> Result<(), Failure> {

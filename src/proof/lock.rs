@@ -79,6 +79,39 @@ impl Source {
             Self::KernelOrg { tar, .. } | Self::Debian { tar, .. } => tar,
         }
     }
+
+    /// The first fact that is another one in `found`: its name, here, and there.
+    pub fn difference(&self, found: &Self) -> Option<(String, String, String)> {
+        let facts = |source: &Self| serde_json::to_value(source).expect("facts become JSON");
+        let (here, there) = (facts(self), facts(found));
+        let mut names = Vec::new();
+        leaves(&here, "", &mut names);
+        leaves(&there, "", &mut names);
+        let shown = |facts: &serde_json::Value, name: &str| {
+            facts.pointer(name).map_or("none".to_owned(), |value| {
+                value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned)
+            })
+        };
+        let name = names
+            .into_iter()
+            .find(|name| here.pointer(name) != there.pointer(name))?;
+        let (here, there) = (shown(&here, &name), shown(&there, &name));
+        Some((name[1..].replace('/', "."), here, there))
+    }
+}
+
+/// JSON pointers to all that is no object.
+fn leaves(value: &serde_json::Value, at: &str, names: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                leaves(value, &format!("{at}/{name}"), names);
+            }
+        }
+        _ => names.push(at.to_owned()),
+    }
 }
 
 /// Where the base config came from.

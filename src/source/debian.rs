@@ -194,9 +194,13 @@ impl Debian<'_> {
             }
         };
         let indexed = kept(package, locked.version, locked.deb);
+        let tar = lock::Blob {
+            sha256: tarball.sha256(),
+            bytes: tarball.bytes(),
+        };
         Ok(AptSource {
             tarball,
-            facts: source_facts(&indexed, *locked.tar),
+            facts: source_facts(&indexed, tar),
         })
     }
 

@@ -8,10 +8,12 @@
 
 mod error;
 mod export;
+mod locked;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 pub use self::error::AcquireError;
+pub use self::locked::{LockedRelease, Resigned};
 
 use super::checksums::{self, Checksums};
 use super::keyring::Keyring;
@@ -29,69 +31,6 @@ use crate::store::{Store, StoreError};
 
 /// Largest compressed archive. That of 7.2 has 155 MB.
 const ARCHIVE_CAP: u64 = 1 << 30;
-
-/// What a lock says of a release of kernel.org.
-#[derive(Debug, Clone, Copy)]
-pub struct LockedRelease<'a> {
-    /// The compressed archive.
-    pub xz: &'a lock::Blob,
-    /// The tar.
-    pub tar: &'a lock::Blob,
-    /// Who signed it, and when.
-    pub signature: &'a lock::Signature,
-    /// Whether a signed list of checksums agreed.
-    pub checksums: bool,
-}
-
-impl<'a> LockedRelease<'a> {
-    /// The release in a lock's source, if it is one of kernel.org's.
-    pub fn of(source: &'a lock::Source) -> Option<Self> {
-        match source {
-            lock::Source::KernelOrg {
-                xz,
-                tar,
-                signature,
-                checksums,
-                path: _,
-            } => Some(Self {
-                xz,
-                tar,
-                signature,
-                checksums: *checksums,
-            }),
-            lock::Source::Debian { .. } => None,
-        }
-    }
-}
-
-/// A release that was signed anew since it was locked. After the loss of a key kernel.org's
-/// developers re-sign all they had signed with it, so this is no attack by itself; the tar is the
-/// same.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resigned {
-    /// The locked signature.
-    pub locked: lock::Signature,
-    /// The one that is served now.
-    pub served: lock::Signature,
-}
-
-impl std::fmt::Display for Resigned {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let when = |signature: &lock::Signature| {
-            jiff::Timestamp::from_second(signature.made)
-                .map_or_else(|_| signature.made.to_string(), |time| time.to_string())
-        };
-        write!(
-            f,
-            "the release was signed anew: the lock has the signature by {} of {}, served is one by \
-             {} of {}; the tar is the same",
-            self.locked.signer,
-            when(&self.locked),
-            self.served.signer,
-            when(&self.served)
-        )
-    }
-}
 
 /// Where the parts came from; `None` for what was in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -249,9 +188,10 @@ impl KernelOrg<'_> {
         };
         if let Some(locked) = locked
             && self.store.has(&locked.tar.sha256)
+            && let Some(xz) = self.stored_archive(locked.xz)?
         {
             let tarball = self.stored(version, locked, &signature)?;
-            let known = (*locked.xz, locked.checksums);
+            let known = (xz, locked.checksums);
             return self.conclude(tarball, &signature, known, Some(locked), route);
         }
         let (promise, checksums_from) = self.promise(version, locked)?;
@@ -271,6 +211,9 @@ impl KernelOrg<'_> {
         if !self.store.has(&known.tar.sha256) {
             return self.acquire(version, None);
         }
+        let Some(xz) = self.stored_archive(known.xz)? else {
+            return self.acquire(version, None);
+        };
         let (signature, signature_from) = self.signature(version, None)?;
         self.check_signature(version, &signature)?;
         let (promise, checksums_from) = self.promise(version, None)?;
@@ -285,7 +228,7 @@ impl KernelOrg<'_> {
         if same_archive {
             match self.stored(version, known, &signature) {
                 Ok(tarball) => {
-                    let xz = (*known.xz, promise.is_some());
+                    let xz = (xz, promise.is_some());
                     return self.conclude(tarball, &signature, xz, Some(known), route);
                 }
                 Err(error @ AcquireError::Store(StoreError::NotAnObject(_))) => return Err(error),
@@ -374,6 +317,16 @@ impl KernelOrg<'_> {
             .mirrors
             .document(&path, MAX_SIGNATURE_BYTES, self.progress)?;
         Ok((bytes, Some(served)))
+    }
+
+    /// The compressed archive of an earlier run, hashed again and measured: what a lock says of it
+    /// is repeated in manifests.
+    fn stored_archive(&self, xz: &lock::Blob) -> Result<Option<lock::Blob>, AcquireError> {
+        let Some(path) = self.store.get(&xz.sha256)? else {
+            return Ok(None);
+        };
+        let (sha256, bytes) = (xz.sha256, size(&path)?);
+        Ok(Some(lock::Blob { sha256, bytes }))
     }
 
     /// The tar of an earlier run. That it is in the store proves nothing: its signature is checked,

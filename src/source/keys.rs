@@ -21,6 +21,16 @@ use crate::files::{self, FileError};
 /// A certificate that expires within this many hours is worth a word: 90 days.
 const SOON_HOURS: i64 = 90 * 24;
 
+/// Largest file in which a private key is looked for, in bytes.
+const SECRET_LIMIT: u64 = 4 << 20;
+
+/// What is said of a private key in `keys/`.
+pub const SECRET: &str =
+    "it holds a private key: `keys/` is committed, and may hold public ones only";
+
+/// What to do then.
+pub const SECRET_HINT: &str = "move the file out of the repository; if it was ever committed or sent, revoke that key and make a new one";
+
 /// Whether a key can make a signature that counts, today.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
@@ -146,6 +156,10 @@ pub fn lint(directory: &Utf8Path, pins: &[Fingerprint], at: Timestamp) -> Result
     let mut findings = Vec::new();
     let mut seen = Vec::new();
     for name in files::list(directory)? {
+        if holds_secret(&directory.join(&name)) {
+            findings.push(secret(directory.join(name)));
+            continue;
+        }
         let Some(stem) = name.strip_suffix(".asc") else {
             continue;
         };
@@ -184,6 +198,25 @@ pub fn lint(directory: &Utf8Path, pins: &[Fingerprint], at: Timestamp) -> Result
         certificates,
         findings,
     })
+}
+
+/// Whether a file has the text form of a private key of any kind: `keys/` is committed.
+pub fn holds_secret(path: &Utf8Path) -> bool {
+    // What cannot be read is told by whoever needs it.
+    files::read(path, SECRET_LIMIT).is_ok_and(|bytes| {
+        [&b"PRIVATE KEY-----"[..], b"PRIVATE KEY BLOCK-----"]
+            .iter()
+            .any(|mark| bytes.windows(mark.len()).any(|part| part == *mark))
+    })
+}
+
+fn secret(path: Utf8PathBuf) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        path,
+        message: SECRET.to_owned(),
+        hints: vec![SECRET_HINT.to_owned()],
+    }
 }
 
 fn failed(path: Utf8PathBuf, error: &KeyringError) -> Finding {

@@ -429,7 +429,12 @@ fn copy(
             Trouble::Unreadable(error.to_string())
         })
     };
-    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    // A pipe would be waited for without end.
+    let mut file = match files::open(path) {
+        Ok(file) => file,
+        Err(FileError::Io { source, .. }) => return Err(unreadable(source)),
+        Err(error) => return Err(Halt::Mirror(Trouble::Unreadable(error.to_string()))),
+    };
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
         return Err(Halt::Mirror(Trouble::Unreadable("not a file".to_owned())));

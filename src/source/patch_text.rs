@@ -52,6 +52,18 @@ pub enum PatchTextError {
         /// What is wrong with it.
         problem: NameProblem,
     },
+    /// One part that speaks of two files.
+    #[error(
+        "line {line}: expected `{expected}` as in the lines before, found `{found}`: only a `rename` or `copy` line names two files"
+    )]
+    Other {
+        /// Number of the line.
+        line: usize,
+        /// The file so far.
+        expected: String,
+        /// The other one.
+        found: String,
+    },
     /// A mode that the source's files do not have.
     #[error("line {line}: mode {mode}: a patch makes plain files only (100644 or 100755)")]
     Mode {
@@ -144,6 +156,7 @@ struct Header {
     after: Option<String>,
     made: bool,
     removed: bool,
+    renamed: bool,
 }
 
 impl<'t> Reader<'t> {
@@ -168,15 +181,18 @@ impl<'t> Reader<'t> {
         self.lines.get(self.next).map(|(_, line)| *line)
     }
 
+    fn names_follow(&self) -> bool {
+        let begins = |at: usize, prefix: &[u8]| {
+            let line = self.lines.get(at);
+            line.is_some_and(|(_, line)| line.starts_with(prefix))
+        };
+        begins(self.next, b"--- ") && begins(self.next + 1, b"+++ ")
+    }
+
     fn parts(&mut self) -> Result<Vec<Part>, PatchTextError> {
         let mut parts = Vec::new();
         while let Some(line) = self.peek() {
-            let names_follow = line.starts_with(b"--- ")
-                && self
-                    .lines
-                    .get(self.next + 1)
-                    .is_some_and(|(_, line)| line.starts_with(b"+++ "));
-            if names_follow || line.starts_with(b"diff --git ") {
+            if self.names_follow() || line.starts_with(b"diff --git ") {
                 parts.push(self.part()?);
             } else if line.starts_with(b"@@ -") {
                 return Err(self.unexpected("`--- ` and `+++ ` lines before a hunk"));
@@ -199,12 +215,22 @@ impl<'t> Reader<'t> {
             self.extended(&mut header)?;
         }
         if self.peek().is_some_and(|line| line.starts_with(b"--- ")) {
-            header.before = self.name(b"--- ")?;
+            let before = self.name(b"--- ")?;
+            self.same(header.before.as_deref(), before.as_deref())?;
+            header.before = before;
             self.next += 1;
             if self.peek().is_none_or(|line| !line.starts_with(b"+++ ")) {
                 return Err(self.unexpected("a `+++ ` line after `--- `"));
             }
-            header.after = self.name(b"+++ ")?;
+            let after = self.name(b"+++ ")?;
+            self.same(header.after.as_deref(), after.as_deref())?;
+            header.after = after;
+            if !header.renamed {
+                self.same(header.before.as_deref(), header.after.as_deref())?;
+            }
+            if header.before.is_none() && header.after.is_none() {
+                return Err(self.unexpected("the name of the file that changes"));
+            }
             self.next += 1;
             let mut hunks = 0;
             while self.peek().is_some_and(|line| line.starts_with(b"@@ ")) {
@@ -255,8 +281,10 @@ impl<'t> Reader<'t> {
                 header.removed |= line.starts_with(b"deleted file");
             } else if let Some(name) = after(b"rename from ").or(after(b"copy from ")) {
                 header.before = Some(self.checked(name)?);
+                header.renamed = true;
             } else if let Some(name) = after(b"rename to ").or(after(b"copy to ")) {
                 header.after = Some(self.checked(name)?);
+                header.renamed = true;
             } else if line.starts_with(b"GIT binary patch") || line.starts_with(b"Binary files ") {
                 return Err(PatchTextError::Binary {
                     line: self.next + 1,
@@ -302,10 +330,26 @@ impl<'t> Reader<'t> {
         self.stripped(name)
     }
 
+    /// Two names of one file. `patch` would choose between them by rules of its own, so that what is
+    /// judged and what is changed could be two files.
+    fn same(&self, expected: Option<&str>, found: Option<&str>) -> Result<(), PatchTextError> {
+        match (expected, found) {
+            (Some(expected), Some(found)) if expected != found => Err(PatchTextError::Other {
+                line: self.next + 1,
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// A name without its first component, as `patch --strip=1` takes it.
     fn stripped(&self, name: &[u8]) -> Result<Option<String>, PatchTextError> {
+        // git quotes what is no plain text, the first component included.
+        let quoted = name.contains(&b'"');
         let slash = name.iter().position(|byte| *byte == b'/');
         match slash {
+            _ if quoted => self.checked(name).map(Some),
             Some(at) if at > 0 => self.checked(&name[at + 1..]).map(Some),
             _ => Err(PatchTextError::Name {
                 line: self.next + 1,
@@ -325,8 +369,8 @@ impl<'t> Reader<'t> {
             name: shown(name),
             problem,
         };
-        // git quotes what is no plain text.
-        if name.starts_with(b"\"") || name.ends_with(b"/") {
+        // No file of a kernel has one in its name, and `patch` would take it off.
+        if name.contains(&b'"') || name.ends_with(b"/") {
             return Err(wrong(NameProblem::Text));
         }
         Ok(components(name).map_err(wrong)?.join("/"))
@@ -357,6 +401,11 @@ impl<'t> Reader<'t> {
         }
         if self.peek().is_some_and(|line| line.starts_with(b"\\")) {
             self.next += 1;
+        }
+        // `patch` drops what a hunk does not count, in silence. `-- ` begins a mail's signature.
+        let more = |line: &[u8]| matches!(line.first(), Some(b' ' | b'+' | b'-')) && line != b"-- ";
+        if self.peek().is_some_and(more) && !self.names_follow() {
+            return Err(self.unexpected("the end of the hunk, by the counts of its first line"));
         }
         Ok(())
     }
@@ -511,6 +560,36 @@ new mode 100755
                 "line 2: `/etc/x` is no name inside the source: it is absolute",
             ),
             ("a/x", "x", "line 1: `x` is no name inside"),
+            (
+                "b/x",
+                "b/y",
+                "line 2: expected `x` as in the lines before, found `y`",
+            ),
+            (
+                "a/x",
+                "\"a/x\"",
+                "line 1: `\"a/x\"` is no name inside the source: it is not plain text",
+            ),
+            (
+                "+three\n",
+                "+three\n+four\n",
+                "line 7: expected the end of the hunk",
+            ),
+            (
+                "+three\n",
+                "+three\n four\n",
+                "line 7: expected the end of the hunk",
+            ),
+            (
+                "+three\n",
+                "+three\n-four\n",
+                "line 7: expected the end of the hunk",
+            ),
+            (
+                "--- a/x\n+++ b/x\n",
+                "--- /dev/null\n+++ /dev/null\n",
+                "line 2: expected the name of the file",
+            ),
             ("a/x", "a/\\x\u{7}", "line 1: `\\x?` is no name inside"),
             (
                 "--- a/x\n+++ b/x\n",
@@ -530,6 +609,14 @@ new mode 100755
             (
                 "Binary files a/x and b/x differ\n",
                 "line 2: a binary change",
+            ),
+            (
+                "--- a/y\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
+                "line 2: expected `x` as in the lines before, found `y`",
+            ),
+            (
+                "rename from x\nrename to y\n--- a/x\n+++ b/z\n@@ -1 +1 @@\n-a\n+b\n",
+                "line 5: expected `y` as in the lines before, found `z`",
             ),
             ("rename from ../x\n", "line 2: `../x` is no name inside"),
             ("rename to /x\n", "line 2: `/x` is no name inside"),

@@ -383,7 +383,7 @@ fn settings() {
             (
                 "[https://mirror.example/pub]",
                 "[mirror.example/pub]",
-                "f.yaml:3:12: mirrors.kernel.0: expected an address that begins with https://, http:// or file:///, found `mirror.example/pub`",
+                "f.yaml:3:12: mirrors.kernel.0: expected an address that begins with https://, http:// or file:///, without a user or password before an `@`, found `mirror.example/pub`",
             ),
             (
                 "[https://mirror.example/pub]",

@@ -175,8 +175,20 @@ impl Diagnose for SpecErrors {
     }
 }
 
-/// `text` on one line, without control characters, at most 60 characters long.
+/// `text` on one line, without control characters, at most 60 characters long; without what must not
+/// come into a log.
 pub(crate) fn shown(text: &str) -> String {
+    if text.contains("PRIVATE KEY") {
+        return "(a private key, which is not shown)".to_owned();
+    }
+    let discreet = match text.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((_secret, host)) => format!("{scheme}://***@{host}"),
+            None => text.to_owned(),
+        },
+        None => text.to_owned(),
+    };
+    let text = discreet.as_str();
     let mut out: String = text
         .chars()
         .take(60)
@@ -202,5 +214,13 @@ mod tests {
     fn shown_text_is_one_short_line() {
         assert_eq!(shown("a\nb\u{1b}"), "a\\nb\\u{1b}");
         assert_eq!(shown(&"x".repeat(99)).len(), 63);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(shown("http://me:s3@cret@host/x"), "http://***@host/x");
+        assert_eq!(shown("http://a@b://c@d"), "http://***@d");
+        let key = shown("-----BEGIN PRIVATE KEY-----\nMC4CAQ");
+        assert!(!key.contains("MC4"), "{key}");
     }
 }

@@ -128,7 +128,7 @@ pub static SENTENCE: Kind = Kind {
 
 /// Where releases are fetched from.
 pub static MIRROR: Kind = Kind {
-    expected: "an address that begins with https://, http:// or file:///",
+    expected: "an address that begins with https://, http:// or file:///, without a user or password before an `@`",
     pattern: "^(https?://[^/\\s]|file:///)\\S*$",
     accepts: |text| {
         let rest = text

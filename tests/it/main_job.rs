@@ -4,6 +4,7 @@
 mod answers;
 mod edit;
 mod fragments;
+mod hostile;
 mod patched;
 mod reproduced;
 mod sources;
@@ -38,6 +39,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(patched::cases());
     cases.extend(reproduced::cases());
     cases.extend(sources::cases());
+    cases.extend(hostile::cases());
     cases.extend(state::cases());
     cases.extend(stopped::cases());
     cases

@@ -123,7 +123,7 @@ fn repository() -> Outcome {
     );
     // One that is there is never replaced.
     let before = env.read("keys/ci.pem")?;
-    make("keys/ci.pem", "other")?.exits(Exit::Unexpected)?;
+    make("keys/ci.pem", "other")?.exits(Exit::Usage)?;
     assert_eq!(env.read("keys/ci.pem")?, before);
     assert_eq!(read(&env)?.holders.len(), 1);
     Ok(())
