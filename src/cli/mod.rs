@@ -24,6 +24,7 @@ mod keys;
 mod man;
 mod node;
 mod node_plan;
+mod node_slots;
 mod quickstart;
 mod reproduce;
 mod resolve;

@@ -56,43 +56,58 @@ struct Arguments {
     #[command(flatten)]
     machine: Machine,
 
-    /// What the machine is for
-    #[arg(long, value_enum, value_name = "ROLE")]
-    role: RoleWord,
-
-    /// Vouch for a single tenant on a dedicated machine: mitigations are switched off
-    #[arg(long, value_enum, value_name = "HOW-MANY")]
-    tenants: Option<Tenants>,
-
-    /// Vouch that each CPU of this virtual machine is a core of its own on its host
-    #[arg(long)]
-    vcpus_pinned: bool,
+    #[command(flatten)]
+    ordered: Ordered,
 
     /// Also draws the map into this SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<Utf8PathBuf>,
 }
 
-fn run(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
-    let role = match (wanted.role, wanted.tenants) {
-        (RoleWord::Shared, None) => Role::Shared,
-        (RoleWord::Dedicated, _) => Role::Dedicated,
-        (RoleWord::Shared, Some(Tenants::Single)) => {
-            return Err(Failure::usage(
-                "`--role shared` is for several tenants, `--tenants single` vouches for one",
-            )
-            .hint("say `--role dedicated --tenants single`, or leave `--tenants` out"));
-        }
-    };
-    let (_, found) = wanted.machine.read(context)?;
-    let plan = node::plan(
-        &found,
-        Order {
+// What is asked for. Not a doc comment: that would become the help of every verb with it.
+#[derive(Debug, Args)]
+pub(super) struct Ordered {
+    /// What the machine is for
+    #[arg(long, value_enum, value_name = "ROLE")]
+    role: Option<RoleWord>,
+
+    /// Vouch for a single tenant on a dedicated machine: mitigations are switched off
+    #[arg(long, value_enum, value_name = "HOW-MANY", requires = "role")]
+    tenants: Option<Tenants>,
+
+    /// Vouch that each CPU of this virtual machine is a core of its own on its host
+    #[arg(long, requires = "role")]
+    vcpus_pinned: bool,
+}
+
+impl Ordered {
+    /// The order; `None` where nothing is said.
+    pub(super) fn order(&self) -> Result<Option<Order>, Failure> {
+        let role = match (self.role, self.tenants) {
+            (None, _) => return Ok(None),
+            (Some(RoleWord::Shared), None) => Role::Shared,
+            (Some(RoleWord::Dedicated), _) => Role::Dedicated,
+            (Some(RoleWord::Shared), Some(Tenants::Single)) => {
+                return Err(Failure::usage(
+                    "`--role shared` is for several tenants, `--tenants single` vouches for one",
+                )
+                .hint("say `--role dedicated --tenants single`, or leave `--tenants` out"));
+            }
+        };
+        Ok(Some(Order {
             role,
-            single_tenant: wanted.tenants.is_some(),
-            vcpus_pinned: wanted.vcpus_pinned,
-        },
-    )?;
+            single_tenant: self.tenants.is_some(),
+            vcpus_pinned: self.vcpus_pinned,
+        }))
+    }
+}
+
+fn run(context: &Context, wanted: &Arguments) -> Result<Exit, Failure> {
+    let order = wanted.ordered.order()?.ok_or_else(|| {
+        Failure::usage("what the machine is for is missing: `--role shared` or `--role dedicated`")
+    })?;
+    let (_, found) = wanted.machine.read(context)?;
+    let plan = node::plan(&found, order)?;
     if let Some(path) = &wanted.svg {
         files::write(&context.start().join(path), chip::svg(&plan).as_bytes())?;
     }

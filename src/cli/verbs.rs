@@ -147,6 +147,7 @@ pub static VERBS: &[&Verb] = &[
     &super::gate::DEADMAN,
     &super::node::FINGERPRINT,
     &super::node_plan::PLAN,
+    &super::node_slots::SLOTS,
     &super::keys::LINT,
     &super::keys::REFRESH,
     &super::holders::NEW,

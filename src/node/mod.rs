@@ -6,6 +6,9 @@
 mod decisions;
 mod interrupts;
 mod layout;
+mod ledger;
+#[cfg(test)]
+mod ledger_tests;
 mod parameters;
 mod plan;
 #[cfg(test)]
@@ -17,6 +20,7 @@ mod split;
 pub use decisions::{Decision, State};
 pub use interrupts::{Given, Interrupts, Queues, VECTORS};
 pub use layout::{Domain, Layout};
+pub use ledger::{Kind, LEDGER, Ledger, LedgerError, Slot, Wanted};
 pub use parameters::{LeftOut, Parameter, command_line};
 pub use plan::{Cap, Class, DEEPEST_US, Order, Plan, PlannedCore, PlannedDomain, Role, plan};
 pub use refusal::Refusal;

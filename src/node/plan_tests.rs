@@ -52,7 +52,12 @@ fn metal(topology: Topology) -> Fingerprint {
 }
 
 /// A machine that holds together: domains of so many cores and MiB, in packages by turns.
-fn machine(domains: &[(usize, u64)], threads: u16, beside: bool, packages: u16) -> Fingerprint {
+pub(super) fn machine(
+    domains: &[(usize, u64)],
+    threads: u16,
+    beside: bool,
+    packages: u16,
+) -> Fingerprint {
     let total: usize = domains.iter().map(|(cores, _)| cores).sum();
     let total = u16::try_from(total).unwrap();
     let mut topology = Topology {
@@ -109,18 +114,18 @@ fn interrupt(number: u16, movable: Movable) -> Interrupt {
     }
 }
 
-const SHARED: Order = Order {
+pub(super) const SHARED: Order = Order {
     role: Role::Shared,
     single_tenant: false,
     vcpus_pinned: false,
 };
 
-const DEDICATED: Order = Order {
+pub(super) const DEDICATED: Order = Order {
     role: Role::Dedicated,
     ..SHARED
 };
 
-fn orders() -> impl Strategy<Value = Order> {
+pub(super) fn orders() -> impl Strategy<Value = Order> {
     prop_oneof![
         Just(SHARED),
         Just(DEDICATED),
@@ -131,7 +136,7 @@ fn orders() -> impl Strategy<Value = Order> {
     ]
 }
 
-fn machines() -> impl Strategy<Value = Fingerprint> {
+pub(super) fn machines() -> impl Strategy<Value = Fingerprint> {
     let size = prop_oneof![Just(8_u64), Just(16), Just(32), Just(64), Just(96)];
     let domains = proptest::collection::vec((1..11_usize, size), 1..6);
     let kinds = prop_oneof![

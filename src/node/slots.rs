@@ -55,7 +55,8 @@ impl Slots {
 }
 
 impl Determinism {
-    fn of(tick_core: &CpuSet, helper: &CpuSet) -> Self {
+    /// Two cores as one slot.
+    pub(super) fn of(tick_core: &CpuSet, helper: &CpuSet) -> Self {
         let tick: CpuSet = tick_core.first().into_iter().collect();
         Self {
             unused: tick_core.difference(&tick),

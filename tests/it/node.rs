@@ -1,6 +1,7 @@
 //! `kiln node`: machines made up, captured ones, and the one that the tests run on.
 
 mod plan;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -29,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("node::captured_machines_are_read", captured_machines),
     ];
     cases.extend(plan::cases());
+    cases.extend(slots::cases());
     cases
 }
 
