@@ -77,8 +77,8 @@ fn main() {
     let start = Instant::now();
     let cold = Engine::read(&kbuild, Some(&cache)).unwrap();
     let cold_took = start.elapsed();
-    let (mut engine, warm) = median(|| Engine::read(&kbuild, Some(&cache)).unwrap());
-    let (ours, resolve) = median(|| engine.olddefconfig(base.text()));
+    let (mut engine, warm, warm_cpu) = medians(|| Engine::read(&kbuild, Some(&cache)).unwrap());
+    let (ours, resolve, resolve_cpu) = medians(|| engine.olddefconfig(base.text()));
     // The first time the tree's own program is compiled.
     kbuild.olddefconfig(base.text()).unwrap();
     let (theirs, make) = median(|| kbuild.olddefconfig(base.text()).unwrap());
@@ -93,8 +93,13 @@ fn main() {
         ours.text == theirs.text && ours.warnings == theirs.warnings
     );
     println!("reading the tree, cold     {:9.1} ms", ms(cold_took));
-    println!("reading the tree, warm     {:9.1} ms", ms(warm));
-    println!("resolving                  {:9.1} ms", ms(resolve));
+    let of_cpu =
+        |wall: Duration, cpu: Duration| format!("{:9.1} ms, {:.1} of CPU", ms(wall), ms(cpu));
+    println!("reading the tree, warm     {}", of_cpu(warm, warm_cpu));
+    println!(
+        "resolving                  {}",
+        of_cpu(resolve, resolve_cpu)
+    );
     println!("one more line, mean        {:9.3} ms", ms(trial));
     println!("one more line, worst       {:9.3} ms", ms(worst));
     println!("make olddefconfig, warm    {:9.1} ms", ms(make));
@@ -167,14 +172,30 @@ fn trials(engine: Engine) -> (Duration, Duration) {
 }
 
 /// The last result and the median time.
-fn median<T>(mut work: impl FnMut() -> T) -> (T, Duration) {
-    let mut times = Vec::new();
+fn median<T>(work: impl FnMut() -> T) -> (T, Duration) {
+    let (last, wall, _on_cpu) = medians(work);
+    (last, wall)
+}
+
+/// The last result, the median time and the median of what this thread had of a CPU meanwhile, which
+/// others on a busy machine change little.
+fn medians<T>(mut work: impl FnMut() -> T) -> (T, Duration, Duration) {
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
     let mut last = None;
     for _ in 0..ROUNDS {
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), on_cpu());
         last = Some(work());
-        times.push(start.elapsed());
+        walls.push(start.elapsed());
+        cpus.push(on_cpu().saturating_sub(cpu));
     }
-    times.sort_unstable();
-    (last.unwrap(), times[ROUNDS / 2])
+    walls.sort_unstable();
+    cpus.sort_unstable();
+    (last.unwrap(), walls[ROUNDS / 2], cpus[ROUNDS / 2])
+}
+
+/// What this thread has had of a CPU, to a few milliseconds.
+fn on_cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split(' ').next().and_then(|text| text.parse().ok());
+    Duration::from_nanos(first.unwrap_or_default())
 }
