@@ -13,10 +13,6 @@ use crate::kbuild::needs::{NEEDS, Need, Needed};
 use crate::kbuild::root::Root;
 use crate::kernel::{Release, UTS_RELEASE_MAX};
 
-/// The value of `MODULE_SIG_KEY` with which `certs/Makefile` generates a key, whatever
-/// `MODULE_SIG_ALL` says.
-const GENERATED_KEY: &str = "certs/signing_key.pem";
-
 /// Options that name files which the build reads, and what the files are.
 const FILE_OPTIONS: [(&str, &str); 7] = [
     ("MODULE_SIG_KEY", "the key that signs modules"),
@@ -40,8 +36,6 @@ pub enum Finding {
         /// The file.
         path: String,
     },
-    /// The build would generate a signing key.
-    GeneratedKey,
     /// The host lacks something.
     MissingNeed(Need),
     /// dpkg would refuse the name of a package.
@@ -83,11 +77,6 @@ impl fmt::Display for Finding {
                     "CONFIG_{symbol} names `{path}` ({what}): no such file in the source"
                 )
             }
-            Self::GeneratedKey => write!(
-                f,
-                "CONFIG_MODULE_SIG_KEY is `{GENERATED_KEY}`: the build would generate a key, and no \
-                 other build could give the same bytes"
-            ),
             Self::MissingNeed(need) => {
                 write!(f, "`{}` is missing: it {}", need.thing.name(), need.why)
             }
@@ -152,7 +141,7 @@ impl Diagnose for PreflightError {
         };
         let any = |wanted: fn(&Finding) -> bool| findings.iter().any(wanted);
         // What the configuration says cannot be helped by a better machine, so it comes first.
-        if any(|f| matches!(f, Finding::MissingFile { .. } | Finding::GeneratedKey)) {
+        if any(|f| matches!(f, Finding::MissingFile { .. })) {
             Exit::Guard
         } else if any(|f| {
             matches!(
@@ -190,9 +179,6 @@ impl Diagnose for PreflightError {
             match finding {
                 Finding::MissingFile { symbol, .. } => {
                     hints.push(format!("set CONFIG_{symbol}=\"\" in a fragment"));
-                }
-                Finding::GeneratedKey => {
-                    hints.push("set CONFIG_MODULE_SIG_KEY=\"\" in a fragment".to_owned());
                 }
                 Finding::MissingNeed(need) => missing.push(need.package),
                 Finding::Disk { .. } => hints.push("free some disk space".to_owned()),
@@ -256,8 +242,8 @@ fn config_findings(config: &DotConfig, exists: impl Fn(&str) -> bool) -> Vec<Fin
         let Some(Value::Text(value)) = config.value(symbol) else {
             continue;
         };
-        if symbol == "MODULE_SIG_KEY" && value == GENERATED_KEY {
-            findings.push(Finding::GeneratedKey);
+        // `certs/Makefile` makes this one; the guard has refused it.
+        if symbol == "MODULE_SIG_KEY" && value == "certs/signing_key.pem" {
             continue;
         }
         // A key in a token is found by its URI. Several files may be named, separated by blanks.
@@ -388,8 +374,7 @@ mod tests {
     #[test]
     fn the_default_key_is_refused_and_no_key_is_fine() {
         let default = lines("CONFIG_MODULE_SIG_KEY=\"certs/signing_key.pem\"\n");
-        assert_eq!(default.len(), 1);
-        assert!(default[0].contains("would generate a key"), "{default:?}");
+        assert_eq!(default, [""; 0], "the guard has refused it");
         for fine in [
             "CONFIG_MODULE_SIG_KEY=\"\"\n",
             "CONFIG_MODULE_SIG_KEY=\"pkcs11:token=x;object=y\"\n",
@@ -454,7 +439,12 @@ mod tests {
         let tools = PreflightError::Findings(vec![need.clone()]);
         assert_eq!(tools.exit(), Exit::MissingTools);
         assert_eq!(tools.hints(), ["run `apt-get install make`"]);
-        let both = PreflightError::Findings(vec![need, Finding::GeneratedKey]);
+        let named = Finding::MissingFile {
+            symbol: "MODULE_SIG_KEY",
+            what: "the key that signs modules",
+            path: "key.pem".to_owned(),
+        };
+        let both = PreflightError::Findings(vec![need, named]);
         assert_eq!(both.exit(), Exit::Guard);
     }
 

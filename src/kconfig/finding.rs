@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::explain::{Answered, Fix, Need, Selector, SetBy};
 use super::guard::Basis;
-use super::request::{Origin, Source, Waiver};
+use super::request::{Origin, Request, Source, Waiver};
 use super::symbols::{Site, Type};
 
 /// How much a finding weighs.
@@ -187,6 +187,14 @@ pub enum Kind {
         /// Why.
         known: Known,
     },
+    /// With this value two builds could differ: it blocks, or kiln does something about it.
+    Unreproducible {
+        /// Why.
+        known: Known,
+        /// The line of the base that says so, where no request does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        base_line: Option<u32>,
+    },
     /// A line of the base that the tree's reader skips or misreads.
     BaseProblem {
         /// What it is.
@@ -302,6 +310,19 @@ pub struct Requested {
     pub waiver: Option<Waiver>,
 }
 
+impl Requested {
+    /// What a request shows of itself.
+    pub(super) fn of(request: &Request) -> Self {
+        Self {
+            value: request.wanted.to_string(),
+            origin: request.origin.clone(),
+            source: request.source,
+            why: request.why.clone(),
+            waiver: request.waiver.clone(),
+        }
+    }
+}
+
 impl Finding {
     /// A finding about a symbol, with nothing else known.
     pub fn new(severity: Severity, symbol: impl Into<String>, kind: Kind) -> Self {
@@ -351,6 +372,7 @@ impl Finding {
             Kind::Drift { .. } => "drift",
             Kind::NewDefault { .. } => "new-default",
             Kind::NoEffect { .. } => "no-effect",
+            Kind::Unreproducible { .. } => "unreproducible",
             Kind::BaseProblem { .. } => "base-problem",
             Kind::ToolSaid { .. } => "tool-said",
             Kind::Unexplained { .. } => "unexplained",

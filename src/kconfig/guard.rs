@@ -19,7 +19,7 @@ use super::language::{Model, Tree};
 use super::merge::{Input, Merged, Overridden};
 use super::request::Request;
 use super::symbols::Symbols;
-use super::{answers, change, collateral, drift, judge};
+use super::{answers, change, collateral, drift, judge, unreproducible};
 use crate::digest::Sha256;
 use crate::dotconfig::{DotConfig, ProblemKind};
 use crate::failure::{Diagnose, Exit};
@@ -271,6 +271,7 @@ pub fn guard<'m>(evidence: &Evidence<'_>, reading: impl Into<Reading<'m>>) -> Gu
     let met = judge::requests(&scene, &mut findings);
     collateral::find(&scene, &mut findings);
     drift::find(&scene, &mut findings);
+    unreproducible::find(evidence, &mut findings);
     base_problems(evidence, &mut findings);
     remarks(evidence, &mut findings);
     let changes = change::against(

@@ -214,13 +214,7 @@ fn several_members(scene: &Scene<'_>, findings: &mut Vec<Finding>) {
 /// A finding about a request.
 fn about(scene: &Scene<'_>, request: &Request, severity: Severity, kind: Kind) -> Finding {
     let mut finding = Finding::new(severity, &request.symbol, kind);
-    finding.requested = Some(Requested {
-        value: request.wanted.to_string(),
-        origin: request.origin.clone(),
-        source: request.source,
-        why: request.why.clone(),
-        waiver: request.waiver.clone(),
-    });
+    finding.requested = Some(Requested::of(request));
     finding.actual = Some(shown(scene.resolved.value(&request.symbol)));
     finding.why = why(scene, &request.symbol);
     finding

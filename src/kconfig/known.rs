@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::finding::{Known, Severity};
+use super::request::shown;
 use crate::dotconfig::{DotConfig, Value};
 use crate::spec::{SpecErrors, matches, yaml};
 
@@ -14,6 +15,7 @@ use crate::spec::{SpecErrors, matches, yaml};
 const SECURITY: &str = include_str!("known/security.yaml");
 const HISTORY: &str = include_str!("known/history.yaml");
 const NO_EFFECT: &str = include_str!("known/no-effect.yaml");
+const UNREPRODUCIBLE: &str = include_str!("known/unreproducible.yaml");
 
 /// A table.
 #[derive(Debug, Deserialize)]
@@ -92,12 +94,57 @@ pub enum Weight {
     Note,
 }
 
+/// A value with which two builds could differ.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnreproducibleRow {
+    /// The symbol.
+    pub symbol: String,
+    /// The value; where there is none, `y`, `m` and any text but the empty one.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Why, and what to do or what is done.
+    pub text: String,
+    /// Where it can be checked.
+    pub source: String,
+}
+
+impl UnreproducibleRow {
+    pub(super) fn known(&self) -> Known {
+        Known {
+            text: self.text.clone(),
+            source: self.source.clone(),
+        }
+    }
+
+    fn covers(&self, value: &Value) -> bool {
+        match (&self.value, value) {
+            (Some(wanted), value) => Value::parse(wanted) == *value,
+            (None, Value::Text(text)) => !text.is_empty(),
+            (None, value) => matches!(value, Value::Yes | Value::Module),
+        }
+    }
+}
+
+/// What becomes of a value with which two builds could differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing can be done about it: no build is started.
+    Refused,
+    /// kiln does something about it.
+    Handled,
+}
+
 /// All tables.
 #[derive(Debug, Clone)]
 pub struct Facts {
     security: Vec<Row>,
     history: Vec<Row>,
     no_effect: Vec<EffectRow>,
+    unreproducible: Vec<UnreproducibleRow>,
 }
 
 impl Facts {
@@ -109,7 +156,10 @@ impl Facts {
         let security: Table<Row> = yaml::from_str("known/security.yaml", SECURITY)?;
         let history: Table<Row> = yaml::from_str("known/history.yaml", HISTORY)?;
         let no_effect: Table<EffectRow> = yaml::from_str("known/no-effect.yaml", NO_EFFECT)?;
+        let unreproducible: Table<UnreproducibleRow> =
+            yaml::from_str("known/unreproducible.yaml", UNREPRODUCIBLE)?;
         Ok(Self {
+            unreproducible: unreproducible.rows,
             security: security.rows,
             history: history.rows,
             no_effect: no_effect.rows,
@@ -146,6 +196,17 @@ impl Facts {
     pub fn successor(&self, symbol: &str) -> Option<String> {
         let now = covering(&self.history, symbol)?.now.as_ref()?;
         Some(now.replace('*', symbol))
+    }
+
+    /// The values of `resolved` with which two builds could differ, each as it is shown.
+    pub fn unreproducible<'a>(
+        &'a self,
+        resolved: &'a DotConfig,
+    ) -> impl Iterator<Item = (&'a UnreproducibleRow, String)> {
+        self.unreproducible.iter().filter_map(|row| {
+            let value = resolved.value(&row.symbol)?;
+            row.covers(value).then(|| (row, shown(Some(value))))
+        })
     }
 
     /// Why a value that holds in `resolved` has no effect there, where that is known.
@@ -190,6 +251,9 @@ mod tests {
             assert!(!row.symbols.is_empty(), "{row:?}");
             assert!(!row.text.is_empty() && row.source.len() > 10, "{row:?}");
         }
+        for row in &facts.unreproducible {
+            assert!(!row.text.is_empty() && row.source.len() > 10, "{row:?}");
+        }
         for row in &facts.no_effect {
             assert!(!row.text.is_empty() && row.source.len() > 10, "{row:?}");
             assert!(
@@ -197,6 +261,32 @@ mod tests {
                 "{row:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_value_and_its_twin_are_told_apart() {
+        let facts = Facts::embedded().unwrap();
+        let found = |line: &str| {
+            let config = DotConfig::parse(format!("{line}\n"));
+            let mut rows = facts.unreproducible(&config);
+            rows.next().map(|(row, value)| (row.verdict, value))
+        };
+        for row in &facts.unreproducible {
+            let value = row.value.clone();
+            let value = value.unwrap_or_else(|| match row.symbol.as_str() {
+                "EXTRA_FIRMWARE" | "INITRAMFS_SOURCE" => "\"file\"".to_owned(),
+                _ => "y".to_owned(),
+            });
+            let symbol = &row.symbol;
+            let (verdict, _) = found(&format!("CONFIG_{symbol}={value}")).unwrap();
+            assert_eq!(verdict, row.verdict, "{symbol}");
+            assert_eq!(found(&format!("# CONFIG_{symbol} is not set")), None);
+            assert_eq!(found(&format!("CONFIG_{symbol}=\"\"")), None);
+        }
+        assert_eq!(found("CONFIG_MODULE_SIG_KEY=\"my/key.pem\""), None);
+        assert_eq!(found("CONFIG_RANDSTRUCT_NONE=y"), None);
+        let (verdict, value) = found("CONFIG_IKHEADERS=m").unwrap();
+        assert_eq!((verdict, value.as_str()), (Verdict::Handled, "m"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod request;
 mod say;
 mod symbols;
 mod trimmed;
+mod unreproducible;
 
 pub use change::{Changed, Class};
 pub use costs::{Cost, Direct, costs};
@@ -43,7 +44,7 @@ pub use guarded::{GuardedConfig, NotGuarded};
 pub use intent::{Asked, Difference, Ground, Intent, compare};
 /// The Kconfig language, which lies in `language/` as a package of its own.
 pub use kconfig_language as language;
-pub use known::{EffectRow, Facts, Row, Side, Weight};
+pub use known::{EffectRow, Facts, Row, Side, UnreproducibleRow, Verdict, Weight};
 pub use merge::{Disagreement, Input, MergeError, Merged, Overridden, merge};
 pub use nearest::nearest;
 pub use request::{Origin, Request, SERIES_OPERATORS, SeriesRange, Source, Waiver, Wanted, shown};

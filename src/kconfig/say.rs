@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::explain::{Answered, Fix, Selector};
-use super::finding::{Finding, Kind, Known, Requested, Rival, Why};
+use super::finding::{Finding, Kind, Known, Requested, Rival, Severity, Why};
 use super::guard::Basis;
 use super::request::{Origin, Source};
 
@@ -93,6 +93,18 @@ impl Finding {
             }
             Kind::NoEffect { known } => {
                 format!("{name} is {actual} but has no effect: {}", known.text)
+            }
+            Kind::Unreproducible { known, base_line } => {
+                let from = match (base_line, &self.requested) {
+                    (Some(line), _) => format!(" by line {line} of the base"),
+                    (None, None) => " by the tree's default".to_owned(),
+                    (None, Some(_)) => String::new(),
+                };
+                let verdict = match self.severity {
+                    Severity::Block => "two builds would differ",
+                    Severity::Warn | Severity::Note => "two builds could differ, and do not",
+                };
+                format!("{name} is {actual}{from}, so {verdict}: {}", known.text)
             }
             Kind::NotGuarded if self.symbol.is_empty() => {
                 format!("`{actual}` stands where `{before}` was guarded")
@@ -224,7 +236,7 @@ impl Finding {
             Kind::Drift {
                 security, history, ..
             } => security.as_ref().or(history.as_ref()),
-            Kind::NoEffect { known } => Some(known),
+            Kind::NoEffect { known } | Kind::Unreproducible { known, .. } => Some(known),
             _ => None,
         }
     }

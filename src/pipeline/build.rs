@@ -441,6 +441,10 @@ fn intact(directory: &Utf8Path, lock: &Lock) -> Option<(Manifest, Envelope)> {
         files::hash(&directory.join("packages").join(&package.file))
             .is_ok_and(|(sha256, bytes)| (sha256, bytes) == (package.sha256, package.bytes))
     };
+    // One that carries nothing cannot be built again from alone, as every manifest now can.
+    if manifest.workspace.is_empty() {
+        return None;
+    }
     // What a lock has learnt of its source since is no other input.
     let same = (manifest.lock.build, &manifest.lock.inputs) == (lock.build, &lock.inputs);
     (same && manifest.packages.iter().all(whole)).then_some((manifest, envelope))

@@ -5,6 +5,7 @@ mod answers;
 mod edit;
 mod fragments;
 mod hostile;
+mod killed;
 mod patched;
 mod reproduced;
 mod sources;
@@ -36,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(answers::cases());
     cases.extend(edit::cases());
     cases.extend(fragments::cases());
+    cases.extend(killed::cases());
     cases.extend(patched::cases());
     cases.extend(reproduced::cases());
     cases.extend(sources::cases());

@@ -1,6 +1,6 @@
 //! Statements: who may sign, how signing is done, and that nothing is believed that was not signed.
 
-mod built;
+pub mod built;
 mod independent;
 mod keys;
 mod signers;
@@ -41,7 +41,7 @@ fn in_days(days: i32) -> Date {
 }
 
 /// Writes a roles file: role, name, seed of the key, and what else stands in the row.
-fn roles(env: &Env, rows: &[(&str, &str, u8, &str)]) -> Result<(), Stop> {
+pub fn roles(env: &Env, rows: &[(&str, &str, u8, &str)]) -> Result<(), Stop> {
     env.write("keys/roles.yaml", roles_text(rows)).map(drop)
 }
 

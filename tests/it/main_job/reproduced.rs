@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("main_job::what_differs_on_purpose_really_does", conditions),
         Case::new("main_job::without_the_first_packages", without_packages),
         Case::new("main_job::diffoscope_is_asked_where_it_is", diffoscope),
+        Case::new("main_job::what_cannot_reproduce_is_refused_first", linted),
         Case::new("main_job::manifests_that_cannot_be_reproduced", refused),
     ]
 }
@@ -264,6 +265,35 @@ fn diffoscope() -> Outcome {
     Ok(())
 }
 
+/// Told before anything is compiled, at the line that asks for it.
+fn linted() -> Outcome {
+    let made = MadeUp::sandboxed()?;
+    made.ask("CONFIG_RANDSTRUCT=y\nCONFIG_IKHEADERS=m")?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    let at = "config-fragments/made.config:3: CONFIG_RANDSTRUCT is y, so two builds would differ: ";
+    for verb in ["build", "config check"] {
+        let ran = made.kiln(&format!("{verb} made")).run()?;
+        let ran = ran.exits(Exit::Guard)?;
+        assert!(
+            ran.stdout.contains(at) || ran.stderr.contains(at),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert!(
+        !made.tree().join("main.o").exists(),
+        "something was compiled"
+    );
+    let github = made.kiln("config check made --format github").run()?;
+    github.says("::error file=config-fragments/made.config,line=3,title=CONFIG_RANDSTRUCT%3A ")?;
+    // What kiln handles is only explained.
+    made.env.edit(FRAGMENT, "CONFIG_RANDSTRUCT=y\n", "")?;
+    let checked = made.kiln("config check made --format json").run()?;
+    checked.exits(0)?.says("KBUILD_BUILD_TIMESTAMP is set")?;
+    made.kiln("build made").run()?.exits(0)?;
+    Ok(())
+}
+
 /// What is made of a good manifest.
 type Change = fn(&mut Manifest);
 
@@ -325,6 +355,19 @@ fn refused() -> Outcome {
         assert_eq!(ran.json()?["error"]["code"], code, "{}", ran.stdout);
     }
     assert!(!made.env.root().join("x").exists());
+    // A build whose manifest carries nothing is not enough: it is built again.
+    let again = || {
+        made.kiln("build made --format json")
+            .run()?
+            .exits(0)?
+            .json()
+    };
+    assert_eq!(again()?["reused"], true);
+    let mut bare = good.clone();
+    bare.workspace.clear();
+    let bare = Envelope::unsigned("manifest", &bare.to_payload()?).to_bytes()?;
+    std::fs::write(&path, bare)?;
+    assert_eq!(again()?["reused"], false);
     // The twin, written the same way.
     let twin = Envelope::unsigned("manifest", &good.to_payload()?).to_bytes()?;
     let twin = made.env.write("twin.json", twin)?;

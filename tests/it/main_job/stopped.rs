@@ -100,7 +100,7 @@ fn stopped(signal: Signal, number: &str) -> Outcome {
 }
 
 /// Builds again to the end: the compilers are ended from outside, as if they had finished.
-fn goes_on(made: &MadeUp, number: &str) -> Result<serde_json::Value, Stop> {
+pub(super) fn goes_on(made: &MadeUp, number: &str) -> Result<serde_json::Value, Stop> {
     let mut running = made.kiln("build made --format json").start()?;
     for start in ["61", "62"] {
         let mark = format!("sleep\u{0}{start}{number}");

@@ -19,7 +19,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Puts a private key in the home and names it as a signer.
-pub(super) fn sign_with(made: &MadeUp, seeds: &[u8]) -> Outcome {
+pub fn sign_with(made: &MadeUp, seeds: &[u8]) -> Outcome {
     let text = made.env.read("kiln.yaml")?;
     let (head, _signers) = text.split_once("signers:").unwrap_or((&text, ""));
     let mut text = format!("{head}signers:\n");
