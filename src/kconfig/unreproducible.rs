@@ -53,7 +53,7 @@ mod tests {
             version: "6.18.40".parse().unwrap(),
             today: None,
         };
-        let report = guard(&evidence, Ok(&mut model));
+        let report = guard(&evidence, &mut model);
         let findings = report.findings.iter();
         let ours = findings.filter(|finding| finding.code() == "unreproducible");
         ours.map(|finding| (finding.severity, finding.to_string()))
