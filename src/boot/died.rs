@@ -41,15 +41,22 @@ pub(super) fn panics(place: &Place) -> Vec<Dump> {
             };
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let digest = Sha256::of(&bytes);
-            // `Panic#1 Part1` is what pstore writes above a dump of a panic.
-            let is_panic =
-                text.starts_with("Panic#") || text.contains("Kernel panic - not syncing");
+            let is_panic = is_panic(&text);
             if is_dump && is_panic && found.iter().all(|known| known.digest != digest) {
                 found.push(Dump { digest, text });
             }
         }
     }
     found
+}
+
+/// `Panic#1 Part1` is what pstore writes above a dump; a long one has more parts, and is one panic.
+fn is_panic(text: &str) -> bool {
+    let head = text.lines().next().unwrap_or_default();
+    match head.split_once(" Part") {
+        Some((what, part)) => what.starts_with("Panic#") && part.trim() == "1",
+        None => text.contains("Kernel panic - not syncing"),
+    }
 }
 
 fn below(directory: &Utf8Path, depth: u8) -> Vec<Utf8PathBuf> {

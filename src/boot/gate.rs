@@ -13,6 +13,7 @@ use super::disk::{self, Gate};
 use super::error::BootError;
 use super::expected;
 use super::place::Place;
+use super::probation;
 use super::record;
 use super::rehearsal::Counting;
 use super::stage::Medium as _;
@@ -52,6 +53,8 @@ pub struct Report {
     pub checks: Vec<CheckResult>,
     /// Whether the state block had to be made new.
     pub repaired: bool,
+    /// What the panics of a kernel that was kept have led to.
+    pub probation: Option<String>,
     /// What became known of GRUB's counting, at a boot without a trial.
     pub counting: Option<String>,
 }
@@ -67,6 +70,7 @@ impl Report {
             checks: Vec::new(),
             repaired: false,
             counting: None,
+            probation: None,
         }
     }
 
@@ -145,6 +149,8 @@ pub fn run(place: &Place, settings: &Settings) -> Result<Report, BootError> {
     }
     let mut report = rest(place, &mut gate, &block, &told)?;
     report.counting = counting;
+    drop(gate);
+    report.probation = probation::look(place, &told)?;
     Ok(report)
 }
 
@@ -210,6 +216,9 @@ fn judge(
             report.verdict = if block.last == Outcome::Tried {
                 Verdict::Tried
             } else {
+                // It is kept by now, whatever becomes of a note.
+                let begun = probation::begin(place, told.slot);
+                report.why = begun.err().map(|error| in_one_line(&error));
                 Verdict::Committed
             };
             Ok(report)

@@ -19,6 +19,7 @@ pub mod lint;
 pub mod place;
 pub mod plan;
 pub mod preflight;
+mod probation;
 mod record;
 pub mod rehearsal;
 pub mod setup;

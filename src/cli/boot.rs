@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::run::arguments;
+use super::status_as;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::boot::key;
 use crate::boot::place::Place;
@@ -95,13 +96,37 @@ pub(super) static STATUS: Verb = Verb {
     writes: false,
     formats: TEXT_AND_JSON,
     exits: NODE,
-    examples: &[Example {
-        line: "kiln boot status --format json",
-        says: "the same for a script",
-    }],
-    args: |command: Command| Root::augment_args(command),
+    examples: &[
+        Example {
+            line: "kiln boot status --format json",
+            says: "the same for a script",
+        },
+        Example {
+            line: "kiln boot status --motd",
+            says: "one line, for /etc/update-motd.d",
+        },
+        Example {
+            line: "kiln boot status --metrics",
+            says: "for the text file collector of node_exporter",
+        },
+    ],
+    args: |command: Command| StatusArguments::augment_args(command),
     run: |context, matches| status(context, &arguments(matches)?),
 };
+
+#[derive(Debug, Args)]
+struct StatusArguments {
+    /// As one line, for whoever logs in
+    #[arg(long, conflicts_with = "metrics")]
+    motd: bool,
+
+    /// As metrics, for the text file collector of `node_exporter`
+    #[arg(long)]
+    metrics: bool,
+
+    #[command(flatten)]
+    root: Root,
+}
 
 pub(super) static DISARM: Verb = Verb {
     path: &["boot", "disarm"],
@@ -230,16 +255,34 @@ impl Answer for Done {
     }
 }
 
-fn status(context: &Context, root: &Root) -> Result<Exit, Failure> {
-    context.answer(&StatusAnswer(setup::status(&root.place(context))?))?;
+fn status(context: &Context, wanted: &StatusArguments) -> Result<Exit, Failure> {
+    let status = setup::status(&wanted.root.place(context))?;
+    let form = match (wanted.motd, wanted.metrics) {
+        (true, _) => Form::Line,
+        (_, true) => Form::Metrics,
+        _ => Form::Whole,
+    };
+    context.answer(&StatusAnswer(status, form))?;
     Ok(Exit::Ok)
 }
 
-struct StatusAnswer(Status);
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Whole,
+    Line,
+    Metrics,
+}
+
+struct StatusAnswer(Status, Form);
 
 impl Answer for StatusAnswer {
     fn text(&self, style: Style) -> String {
         let status = &self.0;
+        match self.1 {
+            Form::Line => return status_as::line(status),
+            Form::Metrics => return status_as::metrics(status),
+            Form::Whole => {}
+        }
         let mut lines = Vec::new();
         lines.push(match &status.running {
             Some((slot, role, why)) => format!("running: slot {slot} as {role} ({why})"),

@@ -276,6 +276,9 @@ impl Answer for ReportAnswer {
         if let Some(counting) = &report.counting {
             lines.push(format!("GRUB's counting on this node: {counting}"));
         }
+        if let Some(probation) = &report.probation {
+            lines.push(probation.clone());
+        }
         if let Some(outcome) = &report.outcome {
             lines.push(format!("the last trial ended: {outcome}"));
         }

@@ -33,6 +33,7 @@ mod runs;
 mod schema;
 mod shell;
 mod stage;
+mod status_as;
 mod store;
 mod verbs;
 mod verify;

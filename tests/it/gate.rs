@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod node;
 mod packages;
+mod probation;
 mod rehearsal;
 
 use std::fmt::Write as _;
@@ -27,6 +28,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(rehearsal::cases());
     cases.extend(build::cases());
     cases.extend(packages::cases());
+    cases.extend(probation::cases());
     cases.extend(again::cases());
     cases.extend(crash::cases());
     let names = cases.iter().map(|case| case.name().to_owned()).collect();

@@ -26,7 +26,7 @@ fn refused(node: &Node, words: &[&str]) -> Result<String, Stop> {
 }
 
 /// The second kernel was tried and kept.
-fn kept() -> Result<Node, Stop> {
+pub(super) fn kept() -> Result<Node, Stop> {
     let node = Node::on_trial()?;
     node.write("srv/ready", "")?;
     node.kiln(&["gate", "run"])?.exits(0)?;
