@@ -172,8 +172,7 @@ fn new(context: &Context, wanted: &NewArguments) -> Result<Exit, Failure> {
     let whose = (wanted.role, wanted.name.as_str());
     let origin = wanted.origin.origin(context);
     let changed = holders::new(&workspace, whose, (from, wanted.until), origin)?;
-    context.answer(&Report(&changed))?;
-    Ok(Exit::Ok)
+    answer(context, &changed)
 }
 
 fn rotate(context: &Context, wanted: &RotateArguments) -> Result<Exit, Failure> {
@@ -181,7 +180,19 @@ fn rotate(context: &Context, wanted: &RotateArguments) -> Result<Exit, Failure> 
     let from = wanted.from.unwrap_or_else(clock::today);
     let origin = wanted.origin.origin(context);
     let changed = holders::rotate(&workspace, &wanted.name, (from, wanted.until), origin)?;
-    context.answer(&Report(&changed))?;
+    answer(context, &changed)
+}
+
+/// Says what was done. Whoever cannot read the answer must still learn where the private key is.
+fn answer(context: &Context, changed: &Changed) -> Result<Exit, Failure> {
+    let answered = context.answer(&Report(changed));
+    answered.map_err(|failure| match &changed.private {
+        Some(path) => failure.hint(format!(
+            "the key was made and is in {}; its private half is `{path}`",
+            changed.file
+        )),
+        None => failure.hint(format!("the key is in {}", changed.file)),
+    })?;
     Ok(Exit::Ok)
 }
 

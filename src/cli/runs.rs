@@ -8,7 +8,7 @@ use super::context::{Context, Format, write_out};
 use super::run::arguments;
 use super::verbs::{Example, TEXT_AND_JSON, Verb};
 use crate::failure::{Exit, Failure};
-use crate::files;
+use crate::files::{self, FileError};
 use crate::pipeline::run::{self, Past, Status};
 use crate::ui::{Answer, Style, Table, Tone, printable};
 
@@ -76,9 +76,9 @@ struct One {
 fn all(context: &Context) -> Result<Vec<Past>, Failure> {
     let (past, unreadable) = run::list(&context.workspace()?.runs())?;
     for directory in unreadable {
-        context
-            .progress()
-            .warning(format!("`{directory}` has no readable run.json"));
+        context.progress().warning(format!(
+            "`{directory}` has no readable run.json; what it kept of its log is beside it"
+        ));
     }
     Ok(past)
 }
@@ -135,6 +135,11 @@ fn log(context: &Context, wanted: &One) -> Result<Exit, Failure> {
 /// Prints a log. Compilers and archives may have put anything into it: nothing of that moves the
 /// cursor.
 fn show_log(path: &Utf8Path) -> Result<(), Failure> {
+    // A run writes none: it would lead to a file of somebody else's.
+    if path.is_symlink() {
+        let path = path.to_owned();
+        return Err(FileError::NotAFile { path }.into());
+    }
     let bytes = files::read(path, LOG_LIMIT)?;
     let text = printable(&String::from_utf8_lossy(&bytes));
     write_out(&text)?;

@@ -7,7 +7,10 @@ use crate::digest::Sha256;
 
 /// The environment that a build runs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected `host`, or a root's `name` and its `packages`"
+)]
 pub enum BuildRoot {
     /// The host's own tools: what comes out is marked and cannot be published.
     Host(HostWord),

@@ -157,7 +157,7 @@ fn base_values() -> Outcome {
         config.value("DEFAULT_HOSTNAME"),
         Some(&Value::Text("node".to_owned()))
     );
-    assert!(asked.report.passes(), "{found:#?}");
+    assert!(asked.passes(), "{found:#?}");
     let whole = world.ask("CONFIG_HZ_1000=y\n")?.found();
     assert!(
         !whole.iter().any(|f| f.contains("base-problem")),

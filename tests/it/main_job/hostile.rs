@@ -31,6 +31,9 @@ pub(super) fn cases() -> Vec<Case> {
             "main_job::only_a_configuration_becomes_a_fragment",
             no_configuration,
         ),
+        Case::new("main_job::logs_are_a_runs_own", logs),
+        Case::new("main_job::a_root_of_no_form_is_told", broken_root),
+        Case::new("main_job::where_a_new_key_is_is_told", key_without_reader),
         Case::new("main_job::keys_changed_at_once_are_all_there", keys_at_once),
     ]
 }
@@ -418,5 +421,55 @@ fn keys_at_once() -> Outcome {
     if roles.matches("revoked:").count() != 8 {
         return Err(fail(roles));
     }
+    Ok(())
+}
+
+/// A link in a run's directory leads to nothing that is shown.
+fn logs() -> Outcome {
+    let made = MadeUp::new()?;
+    made.built()?;
+    made.kiln("runs log").run()?.exits(0)?;
+    made.env.write("somebodys", "secret words")?;
+    let run = std::fs::read_dir(made.env.path(".kiln/runs"))?
+        .next()
+        .ok_or_else(|| fail("there is no run"))??;
+    let log = run.path().join("log");
+    std::fs::remove_file(&log)?;
+    symlink(made.env.path("somebodys"), &log)?;
+    let id = run.file_name().to_string_lossy().into_owned();
+    made.kiln(&format!("runs log {id}"))
+        .run()?
+        .exits(Exit::Usage)?
+        .never_says("secret words")?
+        .warns("is not a regular file")?;
+    std::fs::write(run.path().join("run.json"), "{")?;
+    made.kiln("runs list")
+        .run()?
+        .exits(0)?
+        .warns("no readable run.json; what it kept of its log is beside it")?;
+    Ok(())
+}
+
+fn broken_root() -> Outcome {
+    let made = MadeUp::new()?;
+    made.kiln("resolve made").run()?.exits(0)?;
+    made.env
+        .edit(LOCK, "\"root\": \"host\"", "\"root\": \"hots\"")?;
+    made.kiln("build made")
+        .run()?
+        .exits(Exit::Usage)?
+        .warns(LOCK)?
+        .warns("expected `host`, or a root's `name` and its `packages`")?;
+    Ok(())
+}
+
+fn key_without_reader() -> Outcome {
+    let env = Env::with_workspace()?;
+    let line = format!("exec {KILN} keys new --role builder --name ci >/dev/full");
+    env.program("/bin/sh", ["-c", &line])
+        .run()?
+        .exits(Exit::Unexpected)?
+        .warns("the key was made and is in keys/roles.yaml")?
+        .warns("its private half is `~/.config/kiln/keys/ci-")?;
     Ok(())
 }
